@@ -1,0 +1,20 @@
+/*
+ * leat.h: reliable messaging on the Redis and the SQL database you already
+ * run.  This header includes every other one.
+ */
+#ifndef LEAT_LEAT_H
+#define LEAT_LEAT_H
+
+#include <leat/api.h>
+#include <leat/bytes.h>
+#include <leat/error.h>
+#include <leat/json.h>
+#include <leat/log.h>
+#include <leat/message.h>
+#include <leat/metrics.h>
+#include <leat/redis.h>
+#include <leat/run.h>
+#include <leat/source.h>
+#include <leat/system.h>
+
+#endif

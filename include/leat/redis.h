@@ -1,0 +1,232 @@
+/*
+ * redis.h: a client of one Redis, and its connections.
+ *
+ * A leat_client is opened once from a URL and shared; it owns a bounded pool.
+ * A leat_conn is lent from the pool and confined: commands are queued, flushed
+ * together and answered in order, each by its callback.  One command at a time
+ * is the special case leat_conn_call.
+ *
+ *   leat_client *c = leat_client_open("redis://localhost", NULL, &err);
+ *   leat_conn *conn = leat_client_lend(c, 1000, &err);
+ *   for (int i = 0; i < n; i++)
+ *       leat_conn_send(conn, LEAT_ARGS(leat_str("INCR"), key[i]), NULL, &err);
+ *   leat_conn_drain(conn, 0, &err);
+ *   leat_client_return(c, conn);
+ *
+ * Outcomes are honest.  A command whose last byte never left this process did
+ * certainly not happen (LEAT_ECONN); one that left and was not answered in time
+ * is LEAT_EUNKNOWN, and its connection is closed so that a late answer cannot
+ * be taken for another's.  Nothing is sent twice unless it is marked
+ * idempotent.
+ *
+ * Threads: leat_client is shared; leat_conn and its replies are confined.
+ * After fork the child gets LEAT_EFORK from every handle of the parent.
+ */
+#ifndef LEAT_REDIS_H
+#define LEAT_REDIS_H
+
+#include <leat/bytes.h>
+#include <leat/error.h>
+#include <leat/log.h>
+#include <leat/metrics.h>
+
+LEAT_BEGIN
+
+typedef struct leat_client leat_client;
+typedef struct leat_conn leat_conn;
+typedef struct leat_reply leat_reply;
+
+/* ---- replies ---------------------------------------------------------- */
+
+typedef enum leat_reply_type {
+    LEAT_REPLY_NIL = 0,
+    LEAT_REPLY_STATUS, /* +OK                                        */
+    LEAT_REPLY_ERROR,  /* -ERR ..., also RESP3's bulk errors         */
+    LEAT_REPLY_INT,
+    LEAT_REPLY_STRING, /* bulk, and RESP3's verbatim without prefix  */
+    LEAT_REPLY_DOUBLE,
+    LEAT_REPLY_BOOL,   /* leat_reply_int is 0 or 1                   */
+    LEAT_REPLY_BIGNUM, /* leat_reply_bytes are its digits            */
+    LEAT_REPLY_ARRAY,
+    LEAT_REPLY_MAP, /* elements are key, value, key, value, ...   */
+    LEAT_REPLY_SET,
+    LEAT_REPLY_PUSH
+} leat_reply_type;
+
+LEAT_API leat_reply_type leat_reply_kind(const leat_reply *r);
+
+/* The integer or boolean; a string or status that is wholly a decimal number
+ * is read as one; anything else is 0. */
+LEAT_API int64_t leat_reply_int(const leat_reply *r);
+LEAT_API double leat_reply_double(const leat_reply *r);
+
+/* The text of a string, status, error or bignum; else empty. */
+LEAT_API leat_bytes leat_reply_bytes(const leat_reply *r);
+
+/* How many elements an array, map (keys and values), set or push has. */
+LEAT_API size_t leat_reply_len(const leat_reply *r);
+
+/* The elements: the first, and the one after this one.  Count with
+ * leat_reply_len: there is no end mark.  leat_reply_at walks from the first
+ * and is NULL past the end. */
+LEAT_API const leat_reply *leat_reply_first(const leat_reply *r);
+LEAT_API const leat_reply *leat_reply_next(const leat_reply *r);
+LEAT_API const leat_reply *leat_reply_at(const leat_reply *r, size_t i);
+
+/* Free a reply that was given to the caller (leat_client_call). */
+LEAT_API void leat_reply_free(leat_reply *r);
+
+/* ---- the client ------------------------------------------------------- */
+
+typedef struct leat_client_opts {
+    const char *name;           /* CLIENT SETNAME; NULL: "leat"        */
+    const char *user;           /* instead of the URL's                */
+    const char *password;       /* instead of the URL's                */
+    int64_t connect_timeout_ms; /* 0: 5 s                              */
+    int64_t timeout_ms;         /* for an answer; 0: 5 s               */
+    int pool_size;              /* connections at most; 0: 16          */
+    int window;                 /* commands in flight; 0: 1024         */
+    int max_retry_ms;           /* longest pause between connects;     */
+                                /* 0: 5 s                              */
+    bool resp2;                 /* do not ask for RESP3                */
+    bool allow_eviction;        /* run on a server that may evict      */
+    bool as_redis_6_0;          /* use nothing newer, for tests        */
+    size_t max_reply_bytes;     /* one reply at most; 0: 512 MiB       */
+    leat_logger log;
+    leat_metrics *metrics; /* borrowed; NULL: none                */
+} leat_client_opts;
+
+/* Open a client: parse the URL, connect once, look at the server.  Schemes:
+ * redis:// unix:// embedded: (rediss://, redis+sentinel://, redis+cluster://
+ * are parsed and refused in this version).  NULL on failure. */
+LEAT_API leat_client *leat_client_open(const char *url,
+                                       const leat_client_opts *opts,
+                                       leat_error *err);
+
+/* Close; connections that are still lent are closed when they return.
+ * NULL is accepted. */
+LEAT_API void leat_client_close(leat_client *c);
+
+/* The URL without its password, for people.  Owned by c. */
+LEAT_API const char *leat_client_url(const leat_client *c);
+
+/* What was seen of the server at the last connect. */
+typedef struct leat_server {
+    char version[32];
+    int major, minor, patch;
+    char role[16]; /* "master", "slave"                      */
+    char maxmemory_policy[32];
+    int64_t maxmemory; /* bytes; 0: no limit                     */
+    int64_t used_memory;
+    bool aof;             /* appendonly yes                         */
+    char appendfsync[16]; /* empty where CONFIG is refused          */
+    bool loading;
+    int replicas;
+    int protocol;        /* 2 or 3                                 */
+    bool has_xautoclaim; /* present, and not refused by the ACL    */
+    bool has_waitaof;
+} leat_server;
+
+LEAT_API leat_code leat_client_server(leat_client *c, leat_server *out,
+                                      leat_error *err);
+
+/* One command on a pooled connection, its reply owned by the caller.  With
+ * idempotent it is sent again on a new connection, with backoff, until
+ * timeout_ms is over; otherwise a lost answer is LEAT_EUNKNOWN at once. */
+typedef struct leat_call_opts {
+    bool idempotent;
+    int64_t timeout_ms; /* 0: the client's                                 */
+    int64_t block_ms;   /* the server itself waits this long first         */
+} leat_call_opts;
+
+LEAT_API leat_code leat_client_call(leat_client *c, const leat_bytes *argv,
+                                    size_t n, const leat_call_opts *opts,
+                                    leat_reply **reply, leat_error *err);
+
+/* ---- connections ------------------------------------------------------ */
+
+/* Borrow a connection, waiting up to wait_ms for a free one and, while the
+ * server is away, for it to come back. */
+LEAT_API leat_conn *leat_client_lend(leat_client *c, int64_t wait_ms,
+                                     leat_error *err);
+
+/* Give it back.  What is still in flight is waited for by nobody: such a
+ * connection, and a broken one, is closed. */
+LEAT_API void leat_client_return(leat_client *c, leat_conn *conn);
+
+/* argv and n, written in place: LEAT_ARGS(leat_str("GET"), key). */
+#define LEAT_ARGS(...)                                                         \
+    (const leat_bytes[]){ __VA_ARGS__ },                                       \
+        sizeof((const leat_bytes[]){ __VA_ARGS__ }) / sizeof(leat_bytes)
+
+/* Called once for each command sent, in order, from inside flush, drain or
+ * call.  The reply is owned by the connection and valid during the callback.
+ * err is NULL when the server accepted the command; otherwise it says what
+ * happened, and reply is the error reply or, where no answer came, NULL.
+ * Must not use the connection. */
+typedef void leat_reply_fn(void *arg, const leat_reply *reply,
+                           const leat_error *err);
+
+typedef struct leat_send_opts {
+    leat_reply_fn *fn; /* NULL: only errors count, see drain         */
+    void *arg;
+    int64_t block_ms; /* the server waits this long by itself       */
+} leat_send_opts;
+
+/* Queue one command; argv is copied.  Reads answers first when the window is
+ * full.  On failure the command was not queued and fn is not called. */
+LEAT_API leat_code leat_conn_send(leat_conn *conn, const leat_bytes *argv,
+                                  size_t n, const leat_send_opts *opts,
+                                  leat_error *err);
+
+/* Write what is queued; takes in the answers that are there already. */
+LEAT_API leat_code leat_conn_flush(leat_conn *conn, leat_error *err);
+
+/* Flush and read until at most in_flight commands are unanswered.  LEAT_OK
+ * says that the connection is sound; if a command without a callback failed
+ * since the last drain, the first such failure is returned. */
+LEAT_API leat_code leat_conn_drain(leat_conn *conn, size_t in_flight,
+                                   leat_error *err);
+
+/* Send one command and wait for its reply, which is owned by the connection
+ * until its next use.  The answers before it go to their callbacks. */
+LEAT_API leat_code leat_conn_call(leat_conn *conn, const leat_bytes *argv,
+                                  size_t n, const leat_send_opts *opts,
+                                  const leat_reply **reply, leat_error *err);
+
+/* A transaction: watch, begin, send..., exec.  Callbacks of the commands sent
+ * between run at exec with their real replies.  LEAT_ECONFLICT: a watched key
+ * changed and nothing was done.  When exec's answer is lost the whole is
+ * LEAT_EUNKNOWN; when it never left, it certainly did not happen. */
+LEAT_API leat_code leat_conn_watch(leat_conn *conn, const leat_bytes *keys,
+                                   size_t n, leat_error *err);
+LEAT_API leat_code leat_conn_begin(leat_conn *conn, leat_error *err);
+LEAT_API leat_code leat_conn_exec(leat_conn *conn, leat_error *err);
+LEAT_API leat_code leat_conn_discard(leat_conn *conn, leat_error *err);
+
+/* Publish/subscribe.  fn runs inside leat_conn_listen for each message; a
+ * pattern's channel is the one that matched. */
+typedef void leat_push_fn(void *arg, leat_bytes channel, leat_bytes payload);
+
+LEAT_API leat_code leat_conn_subscribe(leat_conn *conn, bool pattern,
+                                       const leat_bytes *names, size_t n,
+                                       leat_error *err);
+LEAT_API leat_code leat_conn_unsubscribe(leat_conn *conn, bool pattern,
+                                         const leat_bytes *names, size_t n,
+                                         leat_error *err);
+
+/* Wait up to wait_ms for pushed messages and hand them to fn; returns when at
+ * least one came or the time is over: both are LEAT_OK. */
+LEAT_API leat_code leat_conn_listen(leat_conn *conn, int64_t wait_ms,
+                                    leat_push_fn *fn, void *arg,
+                                    leat_error *err);
+
+/* The socket, to be polled beside others; readable means flush or listen has
+ * something to take in. */
+LEAT_API int leat_conn_fd(const leat_conn *conn);
+
+/* Commands sent and not yet answered. */
+LEAT_API size_t leat_conn_in_flight(const leat_conn *conn);
+
+LEAT_END
+#endif

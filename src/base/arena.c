@@ -1,0 +1,85 @@
+/*
+ * arena.c: memory for things that die together.
+ */
+#include "base/arena.h"
+#include "base/mem.h"
+
+#include <stdalign.h>
+#include <string.h>
+
+enum { FIRST = 4096 };
+
+struct leat__arena_block {
+    struct leat__arena_block *older;
+    size_t used, cap;
+    alignas(max_align_t) char bytes[];
+};
+
+static struct leat__arena_block *add_block(leat__arena *a, size_t n,
+                                           leat_error *err)
+{
+    size_t cap = a->block ? a->block->cap * 2 : FIRST, size;
+    if (cap < n)
+        cap = n;
+    if (__builtin_add_overflow(sizeof(struct leat__arena_block), cap, &size)) {
+        leat__fail(err, LEAT_ENOMEM, "no memory for %zu bytes", n);
+        return NULL;
+    }
+    struct leat__arena_block *b = leat__alloc(size, err);
+    if (!b)
+        return NULL;
+    *b = (struct leat__arena_block){ .older = a->block, .cap = cap };
+    return a->block = b;
+}
+
+void *leat__arena_alloc(leat__arena *a, size_t n, leat_error *err)
+{
+    const size_t unit = alignof(max_align_t);
+    struct leat__arena_block *b = a->block;
+
+    if (n > SIZE_MAX - unit) {
+        leat__fail(err, LEAT_ENOMEM, "no memory for %zu bytes", n);
+        return NULL;
+    }
+    n = (n + unit - 1) / unit * unit;
+    if (!b || b->cap - b->used < n)
+        b = add_block(a, n, err);
+    if (!b)
+        return NULL;
+    void *p = b->bytes + b->used;
+    b->used += n;
+    a->total += n;
+    return p;
+}
+
+char *leat__arena_copy(leat__arena *a, leat_bytes s, leat_error *err)
+{
+    char *p = leat__arena_alloc(a, s.n + 1, err);
+    if (!p)
+        return NULL;
+    if (s.n > 0)
+        memcpy(p, s.p, s.n);
+    p[s.n] = '\0';
+    return p;
+}
+
+/* The newest block is the largest; it alone is kept. */
+void leat__arena_clear(leat__arena *a)
+{
+    if (!a->block)
+        return;
+    while (a->block->older) {
+        struct leat__arena_block *b = a->block->older;
+        a->block->older = b->older;
+        leat__free(b);
+    }
+    a->block->used = 0;
+    a->total = 0;
+}
+
+void leat__arena_release(leat__arena *a)
+{
+    leat__arena_clear(a);
+    leat__free(a->block);
+    *a = (leat__arena){ 0 };
+}

@@ -1,0 +1,22 @@
+/* error.h: filling the caller's error. */
+#ifndef LEAT_BASE_ERROR_H
+#define LEAT_BASE_ERROR_H
+
+#include <leat/error.h>
+
+/* Fill *err, which may be NULL, and return code.  Whether the same call may
+ * succeed later follows from the code; leat__fail_retriable overrides it. */
+leat_code leat__fail(leat_error *err, leat_code code, const char *fmt, ...)
+    LEAT_PRINTF(3, 4);
+
+leat_code leat__fail_retriable(leat_error *err, leat_code code, bool retriable,
+                               const char *fmt, ...) LEAT_PRINTF(4, 5);
+
+/* The same with ": " and the text of errno value `sys` at the end. */
+leat_code leat__fail_errno(leat_error *err, leat_code code, int sys,
+                           const char *fmt, ...) LEAT_PRINTF(4, 5);
+
+/* Copy text into out, control and non-ASCII bytes as \xNN, cut to the room. */
+void leat__escape(char *out, size_t room, const void *text, size_t n);
+
+#endif
