@@ -430,21 +430,19 @@ static void a_path_that_cannot_be_is_refused(void **state)
     assert_int_equal(access(path, F_OK), -1);
 }
 
+/* That it answers is seen by attach itself: hiredis 0.14 does not end a path of
+ * 107 bytes with a zero. */
 static void the_longest_path_works(void **state)
 {
     (void)state;
-    size_t n = strlen(dir);
-    dir[n++] = '/';
-    char longest[128];
-    memcpy(longest, dir, n);
-    memset(longest + n, 'd', 96 - n);
-    longest[96] = '\0';
-    user *u = start_user(0, longest, NULL);
-    assert_string_equal(ask(u, "attach 10000"), "ok");
-    assert_string_equal(ask(u, "set x 1"), "OK");
-    snprintf(lock, sizeof lock, "%s/server.lock", longest);
-    kill_user(u);
-    wait_until(server() == 0 && guardian() == 0, 2000);
+    size_t n = strlen(top);
+    memset(dir, 'd', sizeof dir);
+    memcpy(dir, top, n);
+    dir[n] = '/';
+    dir[107 - strlen("/redis.sock")] = '\0';
+    snprintf(lock, sizeof lock, "%s/server.lock", dir);
+    attached_user(0);
+    assert_int_equal(inhabitants(), 2);
 }
 
 static void a_missing_program_is_named_with_the_remedy(void **state)
