@@ -72,6 +72,8 @@ static void every_resp2_type_is_decoded(void **state)
           GOOD("*-1\r\n", "nil"), GOOD("*0\r\n", "[]"),
           GOOD("*1\r\n*0\r\n", "[[]]"),
           GOOD("*3\r\n:1\r\n$-1\r\n*2\r\n+a\r\n-b\r\n", "[1 nil [+1:a -1:b]]"),
+          GOOD("*6\r\n+s\r\n-e\r\n(12\r\n$1\r\na\r\n:1\r\n_\r\n",
+               "[+1:s -1:e (2:12 $1:a 1 nil]"),
           GOOD("*2\r\n*1\r\n*1\r\n*1\r\n$1\r\na\r\n$1\r\nb\r\n",
                "[[[[$1:a]]] $1:b]"));
 }
