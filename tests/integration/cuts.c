@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-enum { MAX_OPS = 20000, TIMEOUT_MS = 40 };
+enum { MAX_OPS = 20000, TIMEOUT_MS = 25 };
 
 static redis_server *server;
 static tcpfault *proxy;
