@@ -59,7 +59,7 @@ static void a_command_that_never_left_is_certainly_not_done(void **state)
 {
     static const badredis_step stall[] = { { .commands = 1,
                                              .then = BADREDIS_STALL } };
-    enum { SIZE = 8 * 1024 * 1024 };
+    enum { SIZE = 64 * 1024 * 1024 };
     char url[64];
     leat_error e = { 0 };
     (void)state;
