@@ -75,13 +75,24 @@ put_bytes(char *p, const char *s, size_t n)
     return p + n;
 }
 
+/* Adds a bulk of n bytes to *all; false when that is beyond all memory, which
+ * also keeps the sum of the short ones from ever overflowing. */
+static bool add_long_bulk(size_t *all, size_t n)
+{
+    if (__builtin_add_overflow(*all, n, all) || *all > SIZE_MAX / 2)
+        return false;
+    *all += 1 + digits(n) + 2 + 2;
+    return true;
+}
+
 size_t leat__resp_command_size(const leat_bytes *argv, size_t n)
 {
     size_t all = 1 + digits(n) + 2;
     for (size_t i = 0; i < n; i++) {
-        size_t around = 1 + digits(argv[i].n) + 2 + 2;
-        if (__builtin_add_overflow(all, around, &all) ||
-            __builtin_add_overflow(all, argv[i].n, &all))
+        size_t len = argv[i].n;
+        if (len < 100)
+            all += len + (len < 10 ? 6 : 7);
+        else if (!add_long_bulk(&all, len))
             return SIZE_MAX;
     }
     return all;
