@@ -545,7 +545,7 @@ static inline step take_item(leat__resp *d, const char *p, const char **at,
     return TAKEN;
 }
 
-static leat__resp_state stop(leat__resp *d, size_t n, step why, leat_error *err)
+static leat__resp_state halt(leat__resp *d, size_t n, step why, leat_error *err)
 {
     if (why == SHORT && n < d->limits.reply) {
         d->scan = n - 1; /* the last byte may be half a line end */
@@ -620,9 +620,10 @@ static inline const char *short_line(const char *s, const char *end)
 }
 
 /* Take what most of most replies is, strings and arrays with lengths of one or
- * two digits, small integers and short statuses, as far as nothing unusual comes up: an end of the bytes or of
- * the nodes, a limit, another type, an attribute.  That is left to take_next,
- * which knows everything; this only knows it faster. */
+ * two digits, small integers and short statuses, as far as nothing unusual
+ * comes up: an end of the bytes or of the nodes, a limit, another type, an
+ * attribute.  That is left to take_next, which knows everything; this only
+ * knows it faster. */
 static inline void take_plain(leat__resp *d, const char *p, const char *end)
 {
     leat_reply *nodes = d->nodes, *r = nodes + d->count;
@@ -677,12 +678,13 @@ leat__resp_state leat__resp_decode(leat__resp *d, const char *p, size_t n,
         n = (size_t)d->limits.reply;
 
     do {
-        take_plain(d, p, p + n);
+        if (d->count < d->cap)
+            take_plain(d, p, p + n);
         if (d->stack[d->depth].left == 0)
             continue;
         step st = take_next(d, p, p + n, err);
         if (st != TAKEN)
-            return stop(d, n, st, err);
+            return halt(d, n, st, err);
     } while (d->stack[d->depth].left > 0 || (d->depth > 0 && !close_full(d)));
     *used = d->pos;
     return LEAT__RESP_DONE;
