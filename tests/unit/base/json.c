@@ -193,7 +193,7 @@ static void raw_bytes_that_are_no_json_fail_the_text(void **state)
         ".5",      "1.",       "1e",          "--1",        "-",        "1 2",
         "tru",     "truex",    "nul",         "NaN",        "'a'",      "\"a",
         "\"\n\"",  "\"\\x\"",  "\"\\u12g4\"", "\"\\u12",    "\"\xff\"", "\"\\",
-        "[1 2]",   "[1}",      "/**/1"
+        "[1 2]",   "[1",       "[[1]",        "{\"a\":1",   "[1}",      "/**/1"
     };
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
