@@ -32,6 +32,8 @@
  * for reading along and for exchange, not for speed: it allocates.
  */
 #include "base/base64.h"
+#include "base/buf.h"
+#include "base/jsoncheck.h"
 #include "base/utf8.h"
 #include "message/ce.h"
 #include "message/json_span.h"
@@ -81,7 +83,7 @@ static leat_code is_embeddable(leat_bytes body, bool *yes, leat_error *err)
     *yes = false;
     if (is_space(s[0]) || is_space(s[body.n - 1]) ||
         leat_bytes_eq(body, leat_str("null")) ||
-        leat__json_span_depth(body) > MAX_DEPTH)
+        !leat__json_valid(body, MAX_DEPTH))
         return LEAT_OK;
     json_t *v = parse(body, JSON_DECODE_ANY, &why);
     *yes = v != NULL;
@@ -91,20 +93,20 @@ static leat_code is_embeddable(leat_bytes body, bool *yes, leat_error *err)
     return LEAT_OK;
 }
 
-static leat_code put_body(leat_json *j, const leat_msg *m, leat_error *err)
+/* *embed: the body is yet to be put in, as the value of data. */
+static leat_code put_body(leat_json *j, const leat_msg *m, bool *embed,
+                          leat_error *err)
 {
-    bool json = leat__ce_is_json(m->content_type), embed = false;
+    bool json = leat__ce_is_json(m->content_type);
+    *embed = false;
     if (m->body.n == 0)
         return LEAT_OK;
     if (json) {
-        leat_code rc = is_embeddable(m->body, &embed, err);
-        if (rc != LEAT_OK)
+        leat_code rc = is_embeddable(m->body, embed, err);
+        if (rc != LEAT_OK || *embed)
             return rc;
     }
-    if (embed)
-        leat_json_raw(j, "data", m->body);
-    else if (!json && leat__ce_is_text(m->content_type) &&
-             leat__utf8_valid(m->body))
+    if (!json && leat__ce_is_text(m->content_type) && leat__utf8_valid(m->body))
         leat_json_text(j, "data", m->body);
     else
         leat_json_base64(j, "data_base64", m->body);
@@ -199,19 +201,44 @@ static void put_attributes(leat_json *j, const leat_msg *m)
     put_text(j, "datacontenttype", m->content_type);
 }
 
-static leat_code put_event(leat_json *j, const leat_codec *c, const leat_msg *m,
-                           leat_fields *out, leat_error *err)
+/* The JSON writer would make the newlines of an embedded body spaces, so that
+ * body is put in behind the last member by hand. */
+static leat_code append(leat__buf *doc, leat_bytes event,
+                        const leat_bytes *body, leat_error *err)
 {
+    leat_code rc = LEAT_OK;
+    if (doc->n > 1) /* behind the bracket and an event */
+        rc = leat__buf_str(doc, ",", err);
+    if (rc == LEAT_OK)
+        rc = leat__buf_add(doc, event.p, event.n - 1, err);
+    if (rc == LEAT_OK && body) {
+        rc = leat__buf_str(doc, ",\"data\":", err);
+        if (rc == LEAT_OK)
+            rc = leat__buf_add(doc, body->p, body->n, err);
+    }
+    return rc == LEAT_OK ? leat__buf_str(doc, "}", err) : rc;
+}
+
+static leat_code put_event(leat__buf *doc, leat_json *j, const leat_codec *c,
+                           const leat_msg *m, leat_fields *out, leat_error *err)
+{
+    size_t n;
+    bool embed;
     leat_code rc = leat__ce_check(c, m, err);
     if (rc != LEAT_OK)
         return rc;
+    leat_json_clear(j);
     leat_json_object(j, NULL);
     put_attributes(j, m);
     rc = put_headers(j, m, out, err);
     if (rc == LEAT_OK)
-        rc = put_body(j, m, err);
+        rc = put_body(j, m, &embed, err);
+    if (rc != LEAT_OK)
+        return rc;
     leat_json_end(j);
-    return rc;
+    const char *text = leat_json_done(j, &n, err);
+    return text ? append(doc, leat_mem(text, n), embed ? &m->body : NULL, err)
+                : LEAT_ENOMEM;
 }
 
 static leat_code check_document(const leat_codec *c, size_t n, leat_error *err)
@@ -242,45 +269,47 @@ static leat_code check(const leat_codec *c, const leat_msg *m, size_t n,
     return rc;
 }
 
-static leat_code put_document(leat_json *j, const leat_codec *c, bool batch,
-                              leat_fields *out, leat_error *err)
+static leat_code write_document(leat__buf *doc, const leat_codec *c,
+                                const leat_msg *m, size_t n, leat_fields *out,
+                                leat_error *err)
 {
-    size_t n;
-    const char *text = leat_json_done(j, &n, err);
-    if (!text)
+    leat_json *j = leat_json_new(err);
+    if (!j)
         return LEAT_ENOMEM;
-    leat_code rc = check_document(c, n, err);
-    if (rc != LEAT_OK)
-        return rc;
-    char *copy = leat_fields_alloc(out, n, err);
+    leat_code rc = leat__buf_str(doc, n > 1 ? "[" : "", err);
+    for (size_t i = 0; rc == LEAT_OK && i < n; i++)
+        rc = put_event(doc, j, c, &m[i], out, err);
+    if (rc == LEAT_OK)
+        rc = leat__buf_str(doc, n > 1 ? "]" : "", err);
+    leat_json_free(j);
+    return rc == LEAT_OK ? check_document(c, doc->n, err) : rc;
+}
+
+static leat_code put_fields(leat_bytes doc, bool batch, leat_fields *out,
+                            leat_error *err)
+{
+    char *copy = leat_fields_alloc(out, doc.n, err);
     if (!copy)
         return LEAT_ENOMEM;
-    memcpy(copy, text, n);
-    rc = leat_fields_add(out, leat_str("content-type"),
-                         leat_str(batch ? BATCH_TYPE : EVENT_TYPE), err);
-    return rc == LEAT_OK
-               ? leat_fields_add(out, leat_str("data"), leat_mem(copy, n), err)
-               : rc;
+    memcpy(copy, doc.p, doc.n);
+    leat_code rc = leat_fields_add(out, leat_str("content-type"),
+                                   leat_str(batch ? BATCH_TYPE : EVENT_TYPE),
+                                   err);
+    return rc == LEAT_OK ? leat_fields_add(out, leat_str("data"),
+                                           leat_mem(copy, doc.n), err)
+                         : rc;
 }
 
 static leat_code encode(const leat_codec *c, const leat_msg *m, size_t n,
                         leat_fields *out, leat_error *err)
 {
+    leat__buf doc = { 0 };
     leat_code rc = check(c, m, n, err);
-    if (rc != LEAT_OK)
-        return rc;
-    leat_json *j = leat_json_new(err);
-    if (!j)
-        return LEAT_ENOMEM;
-    if (n > 1)
-        leat_json_array(j, NULL);
-    for (size_t i = 0; rc == LEAT_OK && i < n; i++)
-        rc = put_event(j, c, &m[i], out, err);
-    if (n > 1)
-        leat_json_end(j);
     if (rc == LEAT_OK)
-        rc = put_document(j, c, n > 1, out, err);
-    leat_json_free(j);
+        rc = write_document(&doc, c, m, n, out, err);
+    if (rc == LEAT_OK)
+        rc = put_fields(leat__buf_bytes(&doc), n > 1, out, err);
+    leat__buf_release(&doc);
     return rc;
 }
 

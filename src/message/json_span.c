@@ -28,7 +28,7 @@ static const char *skip_string(const char *p, const char *end)
 }
 
 /* p is at the opening bracket; the result is behind its partner. */
-static const char *skip_nested(const char *p, const char *end, size_t *deepest)
+static const char *skip_nested(const char *p, const char *end)
 {
     size_t depth = 0;
     while (p < end) {
@@ -40,8 +40,6 @@ static const char *skip_nested(const char *p, const char *end, size_t *deepest)
         p++;
         if (c == '{' || c == '[')
             depth++;
-        if (depth > *deepest)
-            *deepest = depth;
         if ((c == '}' || c == ']') && --depth == 0)
             break;
     }
@@ -57,13 +55,12 @@ static const char *skip_plain(const char *p, const char *end)
 
 static const char *skip_value(const char *p, const char *end)
 {
-    size_t deepest = 0;
     if (p == end)
         return p;
     if (*p == '"')
         return skip_string(p, end);
     if (*p == '{' || *p == '[')
-        return skip_nested(p, end, &deepest);
+        return skip_nested(p, end);
     return skip_plain(p, end);
 }
 
@@ -89,15 +86,4 @@ bool leat__json_span_next(leat__json_span *s, leat_bytes *value)
     s->p = skip_value(p, s->end);
     *value = leat_mem(p, (size_t)(s->p - p));
     return value->n > 0;
-}
-
-size_t leat__json_span_depth(leat_bytes text)
-{
-    leat__json_span s = { .p = text.p };
-    size_t deepest = 0;
-    s.end = text.n > 0 ? s.p + text.n : s.p;
-    s.p = skip_spaces(s.p, s.end);
-    if (s.p < s.end && (*s.p == '{' || *s.p == '['))
-        (void)skip_nested(s.p, s.end, &deepest);
-    return deepest;
 }

@@ -22,7 +22,4 @@ leat__json_span leat__json_span_open(leat_bytes text);
 /* The next element's value, without the spaces around it; false at the end. */
 bool leat__json_span_next(leat__json_span *s, leat_bytes *value);
 
-/* How deep objects and arrays are nested; 0 for a plain value. */
-size_t leat__json_span_depth(leat_bytes text);
-
 #endif
