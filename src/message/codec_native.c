@@ -10,8 +10,8 @@
  * Field a:
  *
  *   0     version, 1
- *   1     flags: bit 0, a batch; the others are 0
- *   2..5  CRC32C, little endian, of k, a[0..1], a[6..] and b, in that order
+ *   1..4  CRC32C, little endian, of k, a[5..] and b, in that order
+ *   5     flags: bit 0, a batch; the others are 0
  *   6..   one message: its tags, to the end of the field
  *         a batch: varint count (2 to 4096), then for each message its tags
  *         and an END
@@ -26,7 +26,7 @@
  *   4     source   varint length, bytes
  *   5     subject  varint length, bytes
  *   6     content  varint length, bytes: the content type
- *   7     time     varint of the zigzag of milliseconds since 1970
+ *   7     time     8 bytes, little endian, signed: milliseconds since 1970
  *   8     headers  varint count, then name and value of each: varint length,
  *                  bytes; these lengths may be 0
  *   9     key      varint length, bytes          (only in a batch)
@@ -40,18 +40,18 @@
  */
 #include "base/crc32c.h"
 #include "message/codec.h"
+#include "message/uuid_pack.h"
 
 #include <endian.h>
 
 enum {
     VERSION = 1,
     BATCH = 1, /* the flag */
+    CRC_AT = 1,
+    FLAGS_AT = 5,
     HEAD = 6,
-    CRC_AT = 2,
     MAX_BATCH = 4096,
-    VARINT_MAX = 10,
-    UUID_TEXT = 36,
-    UUID_BYTES = 16
+    VARINT_MAX = 10
 };
 
 enum tag {
@@ -80,115 +80,39 @@ static const char *tag_name(unsigned tag)
                                                         : "optional";
 }
 
-/* ---- UUIDs ------------------------------------------------------------ */
-
-/* Eight hexadecimal digits at a time, one in each byte of a word. */
-#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
-
-static uint64_t digits_of_nibbles(uint64_t n)
-{
-    uint64_t letters = ((n + EACH(6)) >> 4) & EACH(1);
-    return n + EACH('0') + letters * ('a' - '0' - 10);
-}
-
-/* False unless they are lower-case digits: then they come back the same. */
-static bool pack_digits(uint64_t digits, unsigned char *out)
-{
-    uint64_t letters = (digits >> 6) & EACH(1);
-    uint64_t n = (digits & EACH(15)) + letters * 9;
-    if ((n & EACH(0xf0)) || digits_of_nibbles(n) != digits)
-        return false;
-
-    n = (n << 4 | n >> 8) & UINT64_C(0x00ff00ff00ff00ff);
-    n = (n | n >> 8) & UINT64_C(0x0000ffff0000ffff);
-    uint32_t word = htole32((uint32_t)(n | n >> 16));
-    memcpy(out, &word, 4);
-    return true;
-}
-
-static uint64_t unpack_digits(const unsigned char *p)
-{
-    uint32_t word;
-    memcpy(&word, p, 4);
-    uint64_t n = le32toh(word);
-    n = (n | n << 16) & UINT64_C(0x0000ffff0000ffff);
-    n = (n | n << 8) & UINT64_C(0x00ff00ff00ff00ff);
-    n = ((n >> 4) & UINT64_C(0x000f000f000f000f)) |
-        ((n & UINT64_C(0x000f000f000f000f)) << 8);
-    return digits_of_nibbles(n);
-}
-
-/* The eight digits of which four stand at a and four at b. */
-static uint64_t digits_at(const char *a, const char *b)
-{
-    uint64_t digits;
-    memcpy(&digits, a, 4);
-    memcpy((char *)&digits + 4, b, 4);
-    return le64toh(digits);
-}
-
-static bool uuid_pack(leat_bytes id, unsigned char *out)
-{
-    const char *s = id.p;
-    return id.n == UUID_TEXT && s[8] == '-' && s[13] == '-' && s[18] == '-' &&
-           s[23] == '-' && pack_digits(digits_at(s, s + 4), out) &&
-           pack_digits(digits_at(s + 9, s + 14), out + 4) &&
-           pack_digits(digits_at(s + 19, s + 24), out + 8) &&
-           pack_digits(digits_at(s + 28, s + 32), out + 12);
-}
-
-static void put_digits(uint64_t digits, char *a, char *b)
-{
-    digits = htole64(digits);
-    memcpy(a, &digits, 4);
-    memcpy(b, (char *)&digits + 4, 4);
-}
-
-static void uuid_unpack(const unsigned char *p, char *s)
-{
-    put_digits(unpack_digits(p), s, s + 4);
-    put_digits(unpack_digits(p + 4), s + 9, s + 14);
-    put_digits(unpack_digits(p + 8), s + 19, s + 24);
-    put_digits(unpack_digits(p + 12), s + 28, s + 32);
-    s[8] = s[13] = s[18] = s[23] = '-';
-}
-
 /* ---- the checksum ----------------------------------------------------- */
 
+/* Field a stands between the others, so no byte can move from the key to the
+ * body unseen. */
 static uint32_t checksum(leat_bytes k, leat_bytes a, leat_bytes b)
 {
     const unsigned char *p = a.p;
-    uint32_t crc = leat__crc32c(0, k.p, k.n);
-    crc = leat__crc32c(crc, p, CRC_AT);
-    crc = leat__crc32c(crc, p + HEAD, a.n - HEAD);
-    return leat__crc32c(crc, b.p, b.n);
+    uint32_t crc = k.n > 0 ? leat__crc32c(0, k.p, k.n) : 0;
+    crc = leat__crc32c(crc, p + FLAGS_AT, a.n - FLAGS_AT);
+    return b.n > 0 ? leat__crc32c(crc, b.p, b.n) : crc;
 }
 
 /* ---- encoding --------------------------------------------------------- */
 
-static bool add(size_t *sum, size_t n)
+/* At most so many bytes of field a does this message need, its key included;
+ * anything over the limit if a part of it is.  The lengths are looked at
+ * together, because this is done for every message. */
+static uint64_t room_for(const leat_msg *m)
 {
-    return !__builtin_add_overflow(*sum, n, sum);
-}
+    enum { TAGS = 10, TAG_MAX = 1 + VARINT_MAX, OVER = LEAT__FIELD_MAX + 1 };
+    uint64_t sum = TAGS * TAG_MAX + m->id.n + m->type.n + m->source.n +
+                   m->subject.n + m->content_type.n + m->key.n;
 
-/* Room for one string with its tag and length, and no less. */
-static bool add_string(size_t *sum, leat_bytes b)
-{
-    return add(sum, b.n) && add(sum, 1 + VARINT_MAX);
-}
-
-/* At most so many bytes of field a does this message need, its key included. */
-static bool add_message(size_t *sum, const leat_msg *m)
-{
-    enum { TIME_BODY_HEADERS_END = 3 * (1 + VARINT_MAX) + 1 };
-    bool fits = add_string(sum, m->id) && add_string(sum, m->type) &&
-                add_string(sum, m->source) && add_string(sum, m->subject) &&
-                add_string(sum, m->content_type) && add_string(sum, m->key) &&
-                add(sum, TIME_BODY_HEADERS_END);
-    for (size_t i = 0; fits && i < m->header_count; i++)
-        fits = add_string(sum, m->headers[i].name) &&
-               add_string(sum, m->headers[i].value);
-    return fits;
+    if ((m->id.n | m->type.n | m->source.n | m->subject.n | m->content_type.n |
+         m->key.n) >= OVER)
+        return OVER;
+    for (size_t i = 0; i < m->header_count && sum < OVER; i++) {
+        leat_bytes name = m->headers[i].name, value = m->headers[i].value;
+        if ((name.n | value.n) >= OVER)
+            return OVER;
+        sum += name.n + value.n + 2 * VARINT_MAX;
+    }
+    return sum;
 }
 
 static unsigned char *put_varint(unsigned char *p, uint64_t v)
@@ -219,18 +143,20 @@ static unsigned char *put_tag(unsigned char *p, enum tag tag, leat_bytes b)
 
 static unsigned char *put_id(unsigned char *p, leat_bytes id)
 {
-    if (!uuid_pack(id, p + 1))
+    if (!leat__uuid_pack(id, p + 1))
         return put_tag(p, ID, id);
     *p = ID_UUID;
-    return p + 1 + UUID_BYTES;
+    return p + 1 + LEAT__UUID_BYTES;
 }
 
 static unsigned char *put_time(unsigned char *p, int64_t ms)
 {
     if (ms == 0)
         return p;
+    uint64_t word = htole64((uint64_t)ms);
     *p++ = TIME;
-    return put_varint(p, (uint64_t)ms << 1 ^ (ms < 0 ? UINT64_MAX : 0));
+    memcpy(p, &word, sizeof word);
+    return p + sizeof word;
 }
 
 static unsigned char *put_headers(unsigned char *p, const leat_msg *m)
@@ -278,10 +204,13 @@ static leat_code measure(const leat_codec *c, const leat_msg *m, size_t n,
 {
     *attributes = HEAD + VARINT_MAX;
     *bodies = 0;
-    for (size_t i = 0; i < n; i++)
-        if (!add_message(attributes, &m[i]) || !add(bodies, m[i].body.n))
-            *attributes = *bodies = SIZE_MAX / 2;
-
+    for (size_t i = 0;
+         i < n && *attributes <= LEAT__FIELD_MAX && *bodies <= LEAT__FIELD_MAX;
+         i++) {
+        size_t body = m[i].body.n;
+        *attributes += (size_t)room_for(&m[i]);
+        *bodies += body <= LEAT__FIELD_MAX ? body : LEAT__FIELD_MAX + 1u;
+    }
     leat_code rc = leat__codec_check_size(c, "a", *attributes, err);
     return rc == LEAT_OK ? leat__codec_check_size(c, "b", *bodies, err) : rc;
 }
@@ -337,7 +266,7 @@ static leat_code encode(const leat_codec *c, const leat_msg *m, size_t n,
     if (!p)
         return LEAT_ENOMEM;
     p[0] = VERSION;
-    p[1] = n > 1 ? BATCH : 0;
+    p[FLAGS_AT] = n > 1 ? BATCH : 0;
     if (n == 1) {
         k = m->key;
         end = put_message(p + HEAD, m);
@@ -353,21 +282,22 @@ static leat_code encode(const leat_codec *c, const leat_msg *m, size_t n,
 /* ---- decoding --------------------------------------------------------- */
 
 typedef struct reader {
-    const unsigned char *p, *end; /* what is left of field a        */
-    const char *body, *body_end;  /* what is left of field b        */
+    const unsigned char *p, *end; /* what is left of field a     */
+    const char *body, *body_end;  /* what is left of field b     */
+    char *uuid;                   /* room for the next UUID text */
     bool batch;
     leat_fields *in;
     leat_error *err;
 } reader;
 
-static leat_code bad(const reader *r, const char *what)
+static leat_code bad(leat_error *err, const char *what)
 {
-    return leat__fail(r->err, LEAT_EDECODE, "native entry: %s", what);
+    return leat__fail(err, LEAT_EDECODE, "native entry: %s", what);
 }
 
-static leat_code bad_tag(const reader *r, unsigned tag, const char *what)
+static leat_code bad_tag(leat_error *err, unsigned tag, const char *what)
 {
-    return leat__fail(r->err, LEAT_EDECODE, "native entry: tag %u (%s) %s", tag,
+    return leat__fail(err, LEAT_EDECODE, "native entry: tag %u (%s) %s", tag,
                       tag_name(tag), what);
 }
 
@@ -376,22 +306,39 @@ static size_t left(const reader *r)
     return (size_t)(r->end - r->p);
 }
 
-/* False: cut short, over 64 bits, or longer than it need be. */
-static bool get_varint(reader *r, uint64_t *v)
+/* Behind the varint at p; NULL: cut short, over 64 bits, or longer than it
+ * need be. */
+static const unsigned char *
+get_long_varint(const unsigned char *p, const unsigned char *end, uint64_t *v)
 {
-    *v = 0;
-    for (unsigned shift = 0; r->p < r->end && shift < 64; shift += 7) {
-        uint64_t byte = *r->p++;
-        if (shift == 63 && byte > 1)
-            return false;
-        *v |= (byte & 127) << shift;
-        if (byte < 128)
-            return byte > 0 || shift == 0;
+    uint64_t sum = 0;
+    for (unsigned shift = 0; p < end && shift < 63; shift += 7) {
+        uint64_t byte = *p++;
+        sum |= (byte & 127) << shift;
+        if (byte < 128) {
+            *v = sum;
+            return byte > 0 || shift == 0 ? p : NULL;
+        }
     }
-    return false;
+    if (p == end || *p != 1) /* the 64th bit */
+        return NULL;
+    *v = sum | UINT64_C(1) << 63;
+    return p + 1;
 }
 
-static bool get_bytes(reader *r, leat_bytes *b)
+static inline bool get_varint(reader *r, uint64_t *v)
+{
+    if (r->p < r->end && *r->p < 128) {
+        *v = *r->p++;
+        return true;
+    }
+    const unsigned char *next = get_long_varint(r->p, r->end, v);
+    if (next)
+        r->p = next;
+    return next != NULL;
+}
+
+static inline bool get_bytes(reader *r, leat_bytes *b)
 {
     uint64_t n;
     if (!get_varint(r, &n) || n > left(r))
@@ -404,33 +351,35 @@ static bool get_bytes(reader *r, leat_bytes *b)
 static leat_code get_string(reader *r, unsigned tag, leat_bytes *b)
 {
     if (!get_bytes(r, b))
-        return bad_tag(r, tag, "has a bad length");
+        return bad_tag(r->err, tag, "has a bad length");
     if (b->n == 0)
-        return bad_tag(r, tag, "is empty");
+        return bad_tag(r->err, tag, "is empty");
     return LEAT_OK;
 }
 
 static leat_code get_uuid(reader *r, leat_bytes *id)
 {
     if (id->n > 0)
-        return bad_tag(r, ID_UUID, "is a second id");
-    if (left(r) < UUID_BYTES)
-        return bad_tag(r, ID_UUID, "has a bad length");
-    char *text = leat_fields_alloc(r->in, UUID_TEXT, r->err);
-    if (!text)
-        return LEAT_ENOMEM;
-    uuid_unpack(r->p, text);
-    r->p += UUID_BYTES;
-    *id = leat_mem(text, UUID_TEXT);
+        return bad_tag(r->err, ID_UUID, "is a second id");
+    if (left(r) < LEAT__UUID_BYTES)
+        return bad_tag(r->err, ID_UUID, "has a bad length");
+    leat__uuid_unpack(r->p, r->uuid);
+    *id = leat_mem(r->uuid, LEAT__UUID_TEXT);
+    r->uuid += LEAT__UUID_TEXT;
+    r->p += LEAT__UUID_BYTES;
     return LEAT_OK;
 }
 
 static leat_code get_time(reader *r, int64_t *ms)
 {
-    uint64_t v;
-    if (!get_varint(r, &v) || v == 0)
-        return bad_tag(r, TIME, "is no time");
-    *ms = (int64_t)(v >> 1 ^ (v & 1 ? UINT64_MAX : 0));
+    uint64_t word;
+    if (left(r) < sizeof word)
+        return bad_tag(r->err, TIME, "is cut short");
+    memcpy(&word, r->p, sizeof word);
+    if (word == 0)
+        return bad_tag(r->err, TIME, "is empty");
+    *ms = (int64_t)le64toh(word);
+    r->p += sizeof word;
     return LEAT_OK;
 }
 
@@ -440,13 +389,13 @@ static leat_code get_headers(reader *r, leat_msg *m)
 {
     uint64_t n;
     if (!get_varint(r, &n) || n == 0 || n > left(r) / 2)
-        return bad_tag(r, HEADERS, "has a bad count");
+        return bad_tag(r->err, HEADERS, "has a bad count");
     leat_header *h = leat_fields_alloc(r->in, (size_t)n * sizeof *h, r->err);
     if (!h)
         return LEAT_ENOMEM;
     for (uint64_t i = 0; i < n; i++)
         if (!get_bytes(r, &h[i].name) || !get_bytes(r, &h[i].value))
-            return bad_tag(r, HEADERS, "has a bad length");
+            return bad_tag(r->err, HEADERS, "has a bad length");
     m->headers = h;
     m->header_count = (size_t)n;
     return LEAT_OK;
@@ -456,7 +405,7 @@ static leat_code get_body(reader *r, leat_bytes *body)
 {
     uint64_t n;
     if (!get_varint(r, &n) || n == 0 || n > (size_t)(r->body_end - r->body))
-        return bad_tag(r, BODY, "has a bad length");
+        return bad_tag(r->err, BODY, "has a bad length");
     *body = leat_mem(r->body, (size_t)n);
     r->body += n;
     return LEAT_OK;
@@ -499,7 +448,7 @@ static leat_code get_tag(reader *r, unsigned tag, leat_msg *m)
                           "leat",
                           tag);
     }
-    return bad_tag(r, tag, "outside a batch");
+    return bad_tag(r->err, tag, "outside a batch");
 }
 
 /* One message's tags: to the END in a batch, else to the end of the field. */
@@ -511,22 +460,23 @@ static leat_code get_message(reader *r, leat_msg *m)
         if (tag == END && r->batch)
             return LEAT_OK;
         if (tag <= last)
-            return bad_tag(r, tag, "repeats or is out of order");
+            return bad_tag(r->err, tag, "repeats or is out of order");
         leat_code rc = get_tag(r, tag, m);
         if (rc != LEAT_OK)
             return rc;
         last = tag;
     }
-    return r->batch ? bad(r, "a message of the batch is cut short") : LEAT_OK;
+    return r->batch ? bad(r->err, "a message of the batch is cut short")
+                    : LEAT_OK;
 }
 
 static leat_code get_count(reader *r, size_t *n)
 {
     uint64_t v = 1;
     if (r->batch && (!get_varint(r, &v) || v < 2 || v > MAX_BATCH))
-        return bad(r, "bad count of messages");
+        return bad(r->err, "bad count of messages");
     if (v > left(r) + 1)
-        return bad(r, "more messages announced than there are bytes");
+        return bad(r->err, "more messages announced than there are bytes");
     *n = (size_t)v;
     return LEAT_OK;
 }
@@ -537,97 +487,116 @@ static leat_code get_messages(reader *r, leat_bytes k, leat_bytes b,
     leat_code rc = get_count(r, n);
     if (rc != LEAT_OK)
         return rc;
-    leat_msg *m = leat_fields_alloc(r->in, *n * sizeof *m, r->err);
+    leat_msg *m = leat_fields_alloc(r->in, *n * (sizeof *m + LEAT__UUID_TEXT),
+                                    r->err);
     if (!m)
         return LEAT_ENOMEM;
-    memset(m, 0, *n * sizeof *m);
+    r->uuid = (char *)(m + *n);
+    for (size_t i = 0; i < *n && rc == LEAT_OK; i++) {
+        m[i] = (leat_msg){ 0 };
+        rc = get_message(r, &m[i]);
+    }
     if (!r->batch) {
         m->key = k;
         m->body = b;
         r->body = r->body_end;
     }
-    for (size_t i = 0; i < *n && rc == LEAT_OK; i++)
-        rc = get_message(r, &m[i]);
     if (rc == LEAT_OK && (r->p < r->end || r->body < r->body_end))
-        rc = bad(r, "bytes are left over");
+        rc = bad(r->err, "bytes are left over");
     *out = m;
     return rc;
 }
 
-/* Sort the fields into k, a, b, in whatever order they stand. */
-static leat_code get_fields(const reader *r, leat_bytes part[3])
-{
-    const leat_bytes *pairs = leat_fields_pairs(r->in);
-    size_t count = leat_fields_count(r->in);
+typedef struct entry {
+    leat_bytes k, a, b;
+} entry;
 
-    for (size_t i = 0; i < count; i++) {
-        leat_bytes name = pairs[2 * i], value = pairs[2 * i + 1];
-        const char *at = name.n == 1 ? memchr("kab", *(const char *)name.p, 3)
-                                     : NULL;
-        if (!at) {
-            char quoted[40];
-            leat__escape(quoted, sizeof quoted, name.p, name.n);
-            return leat__fail(r->err, LEAT_EDECODE,
-                              "native entry: unknown field '%s'", quoted);
-        }
-        size_t which = *at == 'k' ? 0 : *at == 'a' ? 1 : 2;
-        if (part[which].p)
-            return leat__fail(r->err, LEAT_EDECODE,
-                              "native entry: field %c is there twice", *at);
-        if (value.n == 0)
-            return leat__fail(r->err, LEAT_EDECODE,
-                              "native entry: field %c is empty", *at);
-        part[which] = value;
+static leat_bytes *field_of(entry *e, leat_bytes name)
+{
+    switch (name.n == 1 ? *(const char *)name.p : 0) {
+    case 'k':
+        return &e->k;
+    case 'a':
+        return &e->a;
+    case 'b':
+        return &e->b;
+    default:
+        return NULL;
+    }
+}
+
+static leat_code bad_field(leat_bytes name, const char *what, leat_error *err)
+{
+    char quoted[40];
+    leat__escape(quoted, sizeof quoted, name.p, name.n);
+    return leat__fail(err, LEAT_EDECODE, "native entry: field '%s' %s", quoted,
+                      what);
+}
+
+/* Sort the fields into k, a, b, in whatever order they stand. */
+static leat_code get_fields(const leat_fields *in, entry *e, leat_error *err)
+{
+    const leat_bytes *pairs = leat_fields_pairs(in);
+    const leat_bytes *end = pairs + 2 * leat_fields_count(in);
+
+    for (; pairs < end; pairs += 2) {
+        leat_bytes *to = field_of(e, pairs[0]);
+        if (!to)
+            return bad_field(pairs[0], "is none of ours", err);
+        if (to->n > 0)
+            return bad_field(pairs[0], "is there twice", err);
+        if (pairs[1].n == 0)
+            return bad_field(pairs[0], "is empty", err);
+        *to = pairs[1];
     }
     return LEAT_OK;
 }
 
 /* Version first: another one may have its checksum elsewhere. */
-static leat_code check_head(const reader *r, leat_bytes k, leat_bytes a,
-                            leat_bytes b)
+static leat_code check_head(const entry *e, leat_error *err)
 {
-    const unsigned char *p = a.p;
+    const unsigned char *p = e->a.p;
     uint32_t crc;
 
-    if (!p)
-        return bad(r, "no field a");
+    if (e->a.n == 0)
+        return bad(err, "no field a");
     if (p[0] != VERSION)
-        return leat__fail(r->err, LEAT_EDECODE,
+        return leat__fail(err, LEAT_EDECODE,
                           "native entry: version %u, this leat reads %d", p[0],
                           VERSION);
-    if (a.n < HEAD)
-        return bad(r, "field a is cut short");
+    if (e->a.n < HEAD)
+        return bad(err, "field a is cut short");
     memcpy(&crc, p + CRC_AT, sizeof crc);
-    if (le32toh(crc) != checksum(k, a, b))
-        return bad(r, "wrong checksum: the entry was changed or damaged");
-    if (p[1] & ~BATCH)
-        return bad(r, "unknown flags: written by a newer leat");
-    if (p[1] == BATCH && k.n > 0)
-        return bad(r, "field k in a batch");
+    if (le32toh(crc) != checksum(e->k, e->a, e->b))
+        return bad(err, "wrong checksum: the entry was changed or damaged");
+    if (p[FLAGS_AT] & ~BATCH)
+        return bad(err, "unknown flags: written by a newer leat");
+    if (p[FLAGS_AT] == BATCH && e->k.n > 0)
+        return bad(err, "field k in a batch");
     return LEAT_OK;
 }
 
 static leat_code decode(const leat_codec *c, leat_fields *in,
                         const leat_msg **m, size_t *n, leat_error *err)
 {
-    leat_bytes part[3] = { { 0 } }, a, b;
-    reader r = { .in = in, .err = err };
+    entry e = { { 0 }, { 0 }, { 0 } };
     (void)c;
 
-    leat_code rc = get_fields(&r, part);
+    leat_code rc = get_fields(in, &e, err);
     if (rc == LEAT_OK)
-        rc = check_head(&r, part[0], part[1], part[2]);
+        rc = check_head(&e, err);
     if (rc != LEAT_OK)
         return rc;
-    a = part[1];
-    b = part[2];
-    r.p = a.p;
-    r.end = r.p + a.n;
-    r.batch = r.p[1] == BATCH;
-    r.p += HEAD;
-    r.body = b.p;
-    r.body_end = b.n > 0 ? r.body + b.n : r.body;
-    return get_messages(&r, part[0], b, m, n);
+    const unsigned char *p = e.a.p;
+    const char *b = e.b.n > 0 ? e.b.p : "";
+    reader r = { .p = p + HEAD,
+                 .end = p + e.a.n,
+                 .body = b,
+                 .body_end = b + e.b.n,
+                 .batch = p[FLAGS_AT] == BATCH,
+                 .in = in,
+                 .err = err };
+    return get_messages(&r, e.k, e.b, m, n);
 }
 
 const leat_codec leat_codec_native = {
