@@ -39,8 +39,8 @@ uint64_t leat_delivery_fence(const leat_delivery *d)
 
 int64_t leat_delivery_left_ms(const leat_delivery *d)
 {
-    int64_t deadline =
-        atomic_load_explicit(&d->deadline_ns, memory_order_relaxed);
+    int64_t deadline = atomic_load_explicit(&d->deadline_ns,
+                                            memory_order_relaxed);
     return deadline == INT64_MAX ? -1 : leat__left_ms(deadline);
 }
 

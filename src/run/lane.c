@@ -9,7 +9,8 @@
  *
  * Lanes come from a pool of two for each message in flight: one for each
  * message, and as many that are empty but held (below), because no more than
- * max_in_flight messages can be given back during one receive.
+ * max_in_flight messages can be given back during one receive; and one for
+ * each thread that is just giving back.
  *
  * Giving back in an ordered source.  When a message is nacked, those behind it
  * are released, and the source starts again from the nacked one.  A receive
@@ -198,7 +199,7 @@ static void take_hands(_Atomic(run_slot *) *hand, run_list *out)
     }
 }
 
-void leat__lane_yield_locked(leat_run *r, run_worker *w)
+void leat__lane_yield_locked(run_worker *w)
 {
     run_list back = { 0 };
     run_lane *l = w->lane;
@@ -209,7 +210,14 @@ void leat__lane_yield_locked(leat_run *r, run_worker *w)
             l->last = back.last;
         l->first = back.first;
     }
-    (void)r;
+}
+
+static void hold_at(run_lane *l, leat_position at)
+{
+    if (!l->held || leat__position_cmp(at, l->held_at) < 0)
+        l->held_at = at;
+    l->held = true;
+    l->held_until = UINT64_MAX;
 }
 
 void leat__lane_leave_locked(leat_run *r, run_worker *w, run_list *out)
@@ -218,8 +226,8 @@ void leat__lane_leave_locked(leat_run *r, run_worker *w, run_list *out)
     w->lane = NULL;
     if (w->broke) {
         leat__lane_empty_locked(l, NULL, out);
-        l->held_until = atomic_load(&r->receive_seq);
-        w->broke = false;
+        if (out->first)
+            hold_at(l, out->first->d->position);
     }
     atomic_store(&l->shut, false);
     l->busy = false;
@@ -232,15 +240,19 @@ void leat__lane_leave_locked(leat_run *r, run_worker *w, run_list *out)
 void leat__lane_hold_locked(leat_run *r, run_lane *l, leat_position at)
 {
     atomic_store(&l->shut, true);
-    if (!l->held || leat__position_cmp(at, l->held_at) < 0)
-        l->held_at = at;
-    l->held = true;
-    l->held_until = UINT64_MAX;
+    hold_at(l, at);
+    l->holders++;
     if (l->in_held)
         return;
     l->in_held = true;
     l->next_held = r->held;
     r->held = l;
+}
+
+void leat__lane_held_until_locked(leat_run *r, run_lane *l)
+{
+    if (--l->holders == 0)
+        l->held_until = atomic_load(&r->receive_seq);
 }
 
 void leat__lane_empty_locked(run_lane *l, run_worker *owner, run_list *out)
@@ -269,7 +281,7 @@ void leat__lane_unhold_locked(leat_run *r, uint64_t seq)
     run_lane **p = &r->held;
     while (*p) {
         run_lane *l = *p;
-        if (l->held && seq < l->held_until) {
+        if (l->holders > 0 || (l->held && seq < l->held_until)) {
             p = &l->next_held;
             continue;
         }

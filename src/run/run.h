@@ -39,7 +39,7 @@
 #include <stdatomic.h>
 
 enum {
-    LEAT__RUN_QUANTUM = 16,        /* messages a worker takes at once       */
+    LEAT__RUN_QUANTUM = 16, /* messages a worker takes at once       */
     LEAT__RUN_THREADS_MAX = 1024,
     LEAT__RUN_IN_FLIGHT_MAX = 1 << 20,
     LEAT__RUN_REASON = 200
@@ -62,6 +62,7 @@ struct run_lane {
      * receiver, for deliveries behind held_at of receives up to held_until. */
     atomic_bool shut;
     bool held, in_held;
+    int holders; /* that are still giving back */
     leat_position held_at;
     uint64_t held_until;
 };
@@ -88,8 +89,8 @@ typedef struct run_list {
 
 /* What one thread counted; only stats_get reads those of others. */
 typedef struct run_tally {
-    _Alignas(64) _Atomic uint64_t acked;
-    _Atomic uint64_t nacked, rejected, released, stale, cancelled;
+    char apart[64]; /* from what other threads write */
+    _Atomic uint64_t acked, nacked, rejected, released, stale, cancelled;
 } run_tally;
 
 struct leat_ctx {
@@ -170,9 +171,9 @@ struct leat_run {
     leat_error failure; /* written once, before `failed` */
 
     /* keeper */
-    int64_t keep_next; /* under lock, as are the next two */
+    int64_t keep_next; /* under lock, as are the next three */
     bool keep_stop;
-    bool cancel_all;
+    bool cancel_all, cancel_seen;
     run_slot **due;
     leat_delivery **due_d;
     leat_code *outcome;
@@ -191,8 +192,9 @@ int leat__slot_room(leat_run *r);
 uint64_t leat__slot_in_flight(const leat_run *r);
 
 /* Settle, or leave it to the keeper if that is looking: how->reason must then
- * live on, so with a reason use the form that waits. */
-void leat__slot_settle(leat_run *r, run_tally *t, run_slot *m,
+ * live on, so with a reason use the form that waits.  True: the keeper has
+ * nacked it already, and how is ignored. */
+bool leat__slot_settle(leat_run *r, run_tally *t, run_slot *m,
                        const leat__settlement *how);
 void leat__slot_settle_now(leat_run *r, run_tally *t, run_slot *m,
                            const leat__settlement *how);
@@ -202,8 +204,12 @@ void leat__slot_release_all(leat_run *r, run_tally *t, run_list *list);
 bool leat__slot_pin(run_slot *m);
 void leat__slot_unpin(leat_run *r, run_slot *m);
 
-/* Nack a pinned one whose handler runs on; false: the handler just ended. */
-bool leat__slot_take_away(leat_run *r, run_slot *m);
+/* Take a pinned one from its handler, false if that just ended; and nack it. */
+bool leat__slot_seize(run_slot *m);
+void leat__slot_nack_seized(leat_run *r, run_slot *m);
+
+/* How often to extend what has that much time. */
+int64_t leat__slot_period_ns(const leat_run *r, int64_t grant_ns);
 
 void leat__list_append(run_list *l, run_slot *m);
 
@@ -220,13 +226,16 @@ bool leat__lane_grab_locked(leat_run *r, run_worker *w);
 bool leat__lane_steal_locked(leat_run *r, run_worker *w);
 
 /* Give back what is in the worker's hands, behind the other lanes. */
-void leat__lane_yield_locked(leat_run *r, run_worker *w);
+void leat__lane_yield_locked(run_worker *w);
 
 /* The worker is through with its lane; out: what must be released. */
 void leat__lane_leave_locked(leat_run *r, run_worker *w, run_list *out);
 
-/* From now on nothing received before runs behind position at. */
+/* Nothing received before runs behind position at, until ...: a message was
+ * given back, which the source may not know yet; and once it does know, until
+ * the receive under way is sorted in. */
 void leat__lane_hold_locked(leat_run *r, run_lane *l, leat_position at);
+void leat__lane_held_until_locked(leat_run *r, run_lane *l);
 
 /* All of a lane that did not begin; all of all lanes. */
 void leat__lane_empty_locked(run_lane *l, run_worker *owner, run_list *out);

@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-static int64_t period_ns(const leat_run *r, int64_t grant_ns)
+int64_t leat__slot_period_ns(const leat_run *r, int64_t grant_ns)
 {
     int64_t asked = r->opts.heartbeat_ms;
     if (asked <= 0 || asked > grant_ns / 2 / 1000000)
@@ -23,15 +23,15 @@ run_slot *leat__slot_take(leat_run *r, leat_delivery *d, int64_t now_ns)
     assert(m);
     r->spare = m->next;
 
-    int64_t deadline =
-        atomic_load_explicit(&d->deadline_ns, memory_order_relaxed);
+    int64_t deadline = atomic_load_explicit(&d->deadline_ns,
+                                            memory_order_relaxed);
     m->d = d;
     m->next = NULL;
     m->lane = NULL;
     m->grant_ns = 0;
     if (deadline != INT64_MAX) {
         m->grant_ns = deadline > now_ns ? deadline - now_ns : 1;
-        m->beat_ns = now_ns + period_ns(r, m->grant_ns);
+        m->beat_ns = now_ns + leat__slot_period_ns(r, m->grant_ns);
     }
     atomic_store_explicit(&m->worker, NULL, memory_order_relaxed);
     atomic_store_explicit(&m->started_ns, 0, memory_order_relaxed);
@@ -50,6 +50,8 @@ uint64_t leat__slot_in_flight(const leat_run *r)
 
 int leat__slot_room(leat_run *r)
 {
+    /* Count before collecting: a slot is on the stack before it counts. */
+    int n = r->opts.max_in_flight - (int)leat__slot_in_flight(r);
     run_slot *m = atomic_exchange(&r->freed, NULL);
     while (m) {
         run_slot *next = m->next;
@@ -57,7 +59,7 @@ int leat__slot_room(leat_run *r)
         r->spare = m;
         m = next;
     }
-    return r->opts.max_in_flight - (int)leat__slot_in_flight(r);
+    return n;
 }
 
 static void give_back(leat_run *r, run_slot *m)
@@ -103,7 +105,7 @@ static void finish(leat_run *r, run_tally *t, run_slot *m,
     give_back(r, m);
 }
 
-void leat__slot_settle(leat_run *r, run_tally *t, run_slot *m,
+bool leat__slot_settle(leat_run *r, run_tally *t, run_slot *m,
                        const leat__settlement *how)
 {
     m->how = *how;
@@ -111,6 +113,7 @@ void leat__slot_settle(leat_run *r, run_tally *t, run_slot *m,
     assert((was & SLOT_HELD) && !(was & SLOT_DONE));
     if (!(was & SLOT_PIN))
         finish(r, t, m, how, was & SLOT_TAKEN);
+    return was & SLOT_TAKEN;
 }
 
 /* False: the keeper holds it. */
@@ -150,7 +153,7 @@ void leat__slot_release_all(leat_run *r, run_tally *t, run_list *list)
 {
     for (run_slot *m = list->first, *next; m; m = next) {
         next = m->next;
-        leat__slot_settle(
+        (void)leat__slot_settle(
             r, t, m, &(leat__settlement){ .verdict = LEAT__SETTLE_RELEASE });
     }
     *list = (run_list){ 0 };
@@ -171,16 +174,18 @@ void leat__slot_unpin(leat_run *r, run_slot *m)
         finish(r, &r->tally, m, &m->how, was & SLOT_TAKEN);
 }
 
-bool leat__slot_take_away(leat_run *r, run_slot *m)
+bool leat__slot_seize(run_slot *m)
 {
     unsigned pinned = SLOT_HELD | SLOT_PIN;
-    if (!atomic_compare_exchange_strong(&m->state, &pinned,
-                                        pinned | SLOT_TAKEN))
-        return false;
+    return atomic_compare_exchange_strong(&m->state, &pinned,
+                                          pinned | SLOT_TAKEN);
+}
+
+void leat__slot_nack_seized(leat_run *r, run_slot *m)
+{
     leat__delivery_keep(m->d); /* the handler still reads it */
     count(r, &r->tally, LEAT__SETTLE_NACK);
     leat__count(&r->tally.cancelled);
     (void)leat__delivery_settle(
         m->d, &(leat__settlement){ .verdict = LEAT__SETTLE_NACK });
-    return true;
 }
