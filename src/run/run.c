@@ -14,7 +14,6 @@
 #include "base/system.h"
 #include "base/thread.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 enum { FLUSH_MS = 1000 }; /* at least, for the last settlements */
@@ -145,10 +144,8 @@ static leat_code start_threads(leat_run *r, leat_error *err)
 {
     leat_code rc;
     for (int i = 0; i < r->opts.threads; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "leat-work-%d", i);
-        rc = leat__thread_start(&r->workers[i].thread, name, leat__run_work,
-                                &r->workers[i], err);
+        rc = leat__thread_start(&r->workers[i].thread, "leat-work",
+                                leat__run_work, &r->workers[i], err);
         if (rc != LEAT_OK)
             return rc;
         r->workers_started++;
