@@ -81,7 +81,7 @@ class Installed:
     def static(self):
         """The linker prefers a shared library, so it sees only the other."""
         flags = self.pkg_config("--static", "--cflags", "--libs")
-        only = self.folder / "static"
+        only = self.folder / "archives"
         only.mkdir()
         archive = self.libraries / "libleat.a"
         self.tap.case("libleat.a is installed", archive.exists())
@@ -99,8 +99,8 @@ class Installed:
                                "-Wpedantic", "-Werror", "-fsyntax-only",
                                *include, "-xc", "-"], input=line)
             self.tap.case(f"<leat/{header.name}> compiles alone", ok, said)
-        if shutil.which("c++"):
-            ok, _, said = run(["c++", "-Wall", "-Werror", "-fsyntax-only",
+        if shutil.which("clang++-14"):
+            ok, _, said = run(["clang++-14", "-Wall", "-Werror", "-fsyntax-only",
                                *include, "-xc++", "-"],
                               input="#include <leat/leat.h>\n")
             self.tap.case("<leat/leat.h> is C++ too", ok, said)
