@@ -189,6 +189,7 @@ def building(t):
     m.dev("build")
     t.case("a second build is not set up again, and silent",
            m.code == 0 and not setups() and not m.out + m.err, m.story())
+    (build / ".tree").write_text("/elsewhere\n")
     info = build / "meson-info/meson-info.json"
     info.write_text('"source": "/elsewhere"\n')
     m.dev("build")
