@@ -1,0 +1,61 @@
+/*
+ * siphash.c: SipHash-1-3 (Aumasson and Bernstein).  Whoever does not know the
+ * key cannot choose names that all fall into one place of a table.
+ */
+#include "base/siphash.h"
+
+struct state {
+    uint64_t a, b, c, d;
+};
+
+static inline uint64_t turn(uint64_t v, unsigned n)
+{
+    return v << n | v >> (64 - n);
+}
+
+static inline void mix(struct state *s)
+{
+    s->a += s->b;
+    s->c += s->d;
+    s->b = turn(s->b, 13) ^ s->a;
+    s->d = turn(s->d, 16) ^ s->c;
+    s->a = turn(s->a, 32);
+    s->c += s->b;
+    s->a += s->d;
+    s->b = turn(s->b, 17) ^ s->c;
+    s->d = turn(s->d, 21) ^ s->a;
+    s->c = turn(s->c, 32);
+}
+
+static inline void absorb(struct state *s, uint64_t word)
+{
+    s->d ^= word;
+    mix(s);
+    s->a ^= word;
+}
+
+/* n bytes, at most 8, the first one lowest. */
+static inline uint64_t little(const unsigned char *p, size_t n)
+{
+    uint64_t v = 0;
+    for (size_t i = 0; i < n; i++)
+        v |= (uint64_t)p[i] << (8 * i);
+    return v;
+}
+
+uint64_t leat__siphash13(leat__sipkey key, leat_bytes bytes)
+{
+    struct state s = { key.k0 ^ 0x736f6d6570736575, key.k1 ^ 0x646f72616e646f6d,
+                       key.k0 ^ 0x6c7967656e657261,
+                       key.k1 ^ 0x7465646279746573 };
+    const unsigned char *p = bytes.p;
+    size_t left = bytes.n;
+
+    for (; left >= 8; p += 8, left -= 8)
+        absorb(&s, little(p, 8));
+    absorb(&s, little(p, left) | (uint64_t)bytes.n << 56);
+    s.c ^= 0xff;
+    for (int i = 0; i < 3; i++)
+        mix(&s);
+    return s.a ^ s.b ^ s.c ^ s.d;
+}
