@@ -20,16 +20,16 @@
 /* Exit codes, after sysexits.h. */
 enum {
     EXIT_DONE = 0,
-    EXIT_NO = 1,            /* a negative answer, or something is missing */
-    EXIT_USAGE = 64,        /* the words given make no sense              */
-    EXIT_DATA = 65,         /* bytes that are not what they should be     */
-    EXIT_UNAVAILABLE = 69,  /* the server cannot be reached or refuses    */
-    EXIT_BUG = 70,          /* our mistake                                */
-    EXIT_IO = 74,           /* the operating system failed a call         */
-    EXIT_TRY_AGAIN = 75,    /* timeout, or the outcome is unknown         */
-    EXIT_DENIED = 77,       /* credentials or rights                      */
-    EXIT_CONFIG = 78,       /* a configuration file, variable or server   */
-    EXIT_SIGNAL = 128       /* plus the number of the signal              */
+    EXIT_NO = 1,           /* a negative answer, or something is missing */
+    EXIT_USAGE = 64,       /* the words given make no sense              */
+    EXIT_DATA = 65,        /* bytes that are not what they should be     */
+    EXIT_UNAVAILABLE = 69, /* the server cannot be reached or refuses    */
+    EXIT_BUG = 70,         /* our mistake                                */
+    EXIT_IO = 74,          /* the operating system failed a call         */
+    EXIT_TRY_AGAIN = 75,   /* timeout, or the outcome is unknown         */
+    EXIT_DENIED = 77,      /* credentials or rights                      */
+    EXIT_CONFIG = 78,      /* a configuration file, variable or server   */
+    EXIT_SIGNAL = 128      /* plus the number of the signal              */
 };
 
 /* ---- the table (commands.c) ------------------------------------------- */
@@ -46,8 +46,8 @@ typedef enum value_kind {
 } value_kind;
 
 typedef struct option {
-    const char *name;    /* without dashes; NULL ends a list          */
-    char letter;         /* 0: none                                   */
+    const char *name; /* without dashes; NULL ends a list          */
+    char letter;      /* 0: none                                   */
     value_kind kind;
     const char *value;   /* what the value is called in help          */
     const char *initial; /* the default as text; NULL: none           */
@@ -163,7 +163,7 @@ typedef struct toml_item {
     char *key;   /* NULL: the table's header itself */
     char *text;  /* the value; booleans are "true" or "false" */
     bool is_text;
-    int line;    /* from 1 */
+    int line; /* from 1 */
 } toml_item;
 
 typedef struct toml {
@@ -182,7 +182,7 @@ bool toml_has_table(const toml *t, const char *table);
 
 /* Edits of the text; comments and order stay.  The result is malloced. */
 char *toml_set(const toml *t, const char *table, const char *key,
-               const char *value);
+               const char *text);
 char *toml_remove_table(const toml *t, const char *table);
 char *toml_remove_key(const toml *t, const char *table, const char *key);
 
@@ -204,8 +204,8 @@ bool config_load(cli *c, int *code);
 void config_free(config *f);
 bool context_exists(const config *f, const char *name);
 bool context_name_ok(const char *name);
-void context_each(const config *f, void (*fn)(void *arg, const char *name,
-                                              const toml *file),
+void context_each(const config *f,
+                  void (*fn)(void *arg, const char *name, const toml *file),
                   void *arg);
 
 /* ---- parsing and help ------------------------------------------------- */
@@ -242,6 +242,7 @@ leat_logger report_logger(void);
 
 /* Never print this text again: it becomes *** in every report. */
 void secret_add(const char *text, size_t n);
+void secret_add_url(const char *url);
 
 /* A URL without its password, escaped; malloced. */
 char *url_mask(const char *url);
@@ -315,8 +316,7 @@ char *format(const char *fmt, ...) LEAT_PRINTF(1, 2);
 int64_t now_ns(void);
 void sleep_ms(int64_t ms); /* ends early at a signal */
 void make_dirs(const char *path);
-char *home_path(const char *variable, const char *below_home,
-                const char *rest);
+char *home_path(const char *variable, const char *below_home, const char *rest);
 
 /* Read a small file whole, a zero after its end; NULL with errno. */
 char *slurp(int fd, size_t limit, size_t *n);
@@ -327,8 +327,7 @@ void catch_signals(void);
 
 /* ---- commands --------------------------------------------------------- */
 
-leat_client *client_open(cli *c, const char *url, const char *what,
-                         int *code);
+leat_client *client_open(cli *c, const char *url, const char *what, int *code);
 
 int run_up(cli *c);
 int run_down(cli *c);

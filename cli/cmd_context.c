@@ -72,8 +72,7 @@ int run_context_ls(cli *c)
 static int no_such(cli *c, const char *name)
 {
     (void)c;
-    return fail(EXIT_NO, "leat context ls lists them", "no context '%s'",
-                name);
+    return fail(EXIT_NO, "leat context ls lists them", "no context '%s'", name);
 }
 
 int run_context_show(cli *c)
@@ -151,6 +150,7 @@ static char *url_from_stdin(void)
     if (!text)
         return NULL;
     text[strcspn(text, "\r\n")] = '\0';
+    secret_add_url(text);
     return text;
 }
 
@@ -162,7 +162,6 @@ static char *url_given(cli *c)
     char *url = copy(arg);
     leat_bytes secret = url_password(arg);
     if (secret.n) {
-        secret_add(secret.p, secret.n);
         memset(arg + ((const char *)secret.p - arg), '*', secret.n);
         hint("others can see a password among the arguments; '-' reads the "
              "URL from stdin");
@@ -173,17 +172,18 @@ static char *url_given(cli *c)
 static int check_url(const char *url)
 {
     static const char *const schemes[] = {
-        "redis://",          "rediss://",          "unix://",
-        "redis+unix://",     "redis+socket://",    "redis+sentinel://",
-        "redis+cluster://",  "rediss+sentinel://", "rediss+cluster://",
+        "redis://",         "rediss://",          "unix://",
+        "redis+unix://",    "redis+socket://",    "redis+sentinel://",
+        "redis+cluster://", "rediss+sentinel://", "rediss+cluster://",
         "embedded:",
     };
     for (size_t i = 0; url && i < sizeof schemes / sizeof *schemes; i++)
         if (strncmp(url, schemes[i], strlen(schemes[i])) == 0)
             return 0;
     char *shown = url ? url_mask(url) : copy("");
-    int code = fail(EXIT_USAGE, "redis://host:6379, unix:///path or "
-                                "embedded:///dir; see leat-urls(7)",
+    int code = fail(EXIT_USAGE,
+                    "redis://host:6379, unix:///path or "
+                    "embedded:///dir; see leat-urls(7)",
                     "'%s' is not a URL that leat knows", shown);
     free(shown);
     return code;

@@ -165,8 +165,8 @@ static leat_code read_entry(demo *d, const leat_reply *entry, char *last,
     for (size_t i = 0; i < n; i++) {
         leat_bytes name = leat_reply_bytes(x);
         x = leat_reply_next(x);
-        leat_code code =
-            leat_fields_add(d->fields, name, leat_reply_bytes(x), err);
+        leat_code code = leat_fields_add(d->fields, name, leat_reply_bytes(x),
+                                         err);
         if (code != LEAT_OK)
             return code;
         if (i + 1 < n)
@@ -174,8 +174,8 @@ static leat_code read_entry(demo *d, const leat_reply *entry, char *last,
     }
     const leat_msg *m = NULL;
     size_t count = 0;
-    leat_code code = leat_codec_native.decode(&leat_codec_native, d->fields,
-                                              &m, &count, err);
+    leat_code code = leat_codec_native.decode(&leat_codec_native, d->fields, &m,
+                                              &count, err);
     if (code == LEAT_EDECODE) {
         d->corrupt++;
         return LEAT_OK;

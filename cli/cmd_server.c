@@ -54,8 +54,8 @@ static leat_code ping(leat_client *client, double *ms, leat_error *err)
 {
     leat_reply *reply = NULL;
     int64_t start = now_ns();
-    leat_code code = leat_client_call(client, LEAT_ARGS(leat_str("PING")),
-                                      NULL, &reply, err);
+    leat_code code = leat_client_call(client, LEAT_ARGS(leat_str("PING")), NULL,
+                                      &reply, err);
     *ms = (double)(now_ns() - start) / 1e6;
     leat_reply_free(reply);
     return code;
@@ -83,7 +83,8 @@ static char *server_info(leat_client *client)
 {
     leat_reply *reply = NULL;
     leat_call_opts again = { .idempotent = true };
-    if (leat_client_call(client, LEAT_ARGS(leat_str("INFO"), leat_str("server")),
+    if (leat_client_call(client,
+                         LEAT_ARGS(leat_str("INFO"), leat_str("server")),
                          &again, &reply, NULL) != LEAT_OK)
         return copy("");
     leat_bytes text = leat_reply_bytes(reply);
@@ -263,9 +264,9 @@ int run_status(cli *c)
 /* ---- ping ------------------------------------------------------------- */
 
 static const column ping_columns[] = {
-    { "url", COLUMN_TEXT, false },    { "sent", COLUMN_COUNT, false },
+    { "url", COLUMN_TEXT, false },       { "sent", COLUMN_COUNT, false },
     { "answered", COLUMN_COUNT, false }, { "min_ms", COLUMN_REAL, false },
-    { "avg_ms", COLUMN_REAL, false }, { "p50_ms", COLUMN_REAL, false },
+    { "avg_ms", COLUMN_REAL, false },    { "p50_ms", COLUMN_REAL, false },
     { "max_ms", COLUMN_REAL, false },
 };
 
@@ -319,8 +320,8 @@ int run_ping(cli *c)
     output *out = output_open(c, ping_columns, 7, true, &code);
     if (!out)
         return code;
-    leat_client *client =
-        client_open(c, value_text(c, "url"), "leat-ping", &code);
+    leat_client *client = client_open(c, value_text(c, "url"), "leat-ping",
+                                      &code);
     if (!client) {
         output_drop(out);
         return code;

@@ -91,8 +91,9 @@ static bool place(cli *c, char **dir, char **url, int *code)
     }
     if (strncmp(u, "embedded:", 9) != 0) {
         char *shown = url_mask(u);
-        *code = fail(EXIT_USAGE, "name a directory: --dir DIR, or "
-                                 "--url embedded:",
+        *code = fail(EXIT_USAGE,
+                     "name a directory: --dir DIR, or "
+                     "--url embedded:",
                      "%s: not a server that leat starts or stops", shown);
         free(shown);
         return false;

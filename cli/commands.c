@@ -23,8 +23,8 @@ const option global_options[] = {
       "arguments of a program." },
     { "config", 0, VALUE_FILE, "FILE", NULL, NULL, false, false,
       "Read this configuration file and no other." },
-    { "output", 'o', VALUE_CHOICE, "FORMAT", NULL,
-      "table json ndjson csv tsv", true, false,
+    { "output", 'o', VALUE_CHOICE, "FORMAT", NULL, "table json ndjson csv tsv",
+      true, false,
       "How to print: table, json, ndjson, csv or tsv.  The default is table "
       "on a terminal and tsv elsewhere." },
     { "columns", 0, VALUE_TEXT, "NAMES", NULL, NULL, false, false,

@@ -100,8 +100,7 @@ typedef struct typing {
     const char *front; /* printed before a value: "--output=" */
 } typing;
 
-static void offer(const typing *t, const char *word, size_t n,
-                  const char *what)
+static void offer(const typing *t, const char *word, size_t n, const char *what)
 {
     if (strlen(t->word) <= n && strncmp(word, t->word, strlen(t->word)) == 0)
         printf("%s%.*s\t%s\n", t->front ? t->front : "", (int)n, word, what);
@@ -270,8 +269,7 @@ static bool offer_joined(typing *t)
     const char *equal = strchr(t->word, '=');
     if (strncmp(t->word, "--", 2) != 0 || !equal)
         return false;
-    const option *o =
-        find_long(t, t->word + 2, (size_t)(equal - t->word) - 2);
+    const option *o = find_long(t, t->word + 2, (size_t)(equal - t->word) - 2);
     char *front = copy_n(t->word, (size_t)(equal - t->word) + 1);
     t->front = front;
     t->word = equal + 1;

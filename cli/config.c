@@ -49,8 +49,7 @@ void context_each(const config *f,
                 continue;
             bool seen = false;
             for (size_t b = 0; b < i; b++)
-                seen = seen ||
-                       toml_has_table(&f->files[b], t->items[k].table);
+                seen = seen || toml_has_table(&f->files[b], t->items[k].table);
             if (!seen)
                 fn(arg, name, t);
         }

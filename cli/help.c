@@ -18,21 +18,21 @@ static const char *n(const cli *c, const FILE *f)
 /* Write text in lines of that width, each indented; paragraphs stay. */
 void wrap(FILE *f, const char *text, int indent, int width)
 {
-    int column = 0;
+    int used = 0;
     while (*text) {
         if (*text == '\n') {
-            fputs(column ? "\n\n" : "", f);
-            column = 0;
+            fputs(used ? "\n\n" : "", f);
+            used = 0;
             text += strspn(text, "\n");
             continue;
         }
         int len = (int)strcspn(text, " \n");
-        if (column && column + 1 + len > width) {
+        if (used && used + 1 + len > width) {
             fputc('\n', f);
-            column = 0;
+            used = 0;
         }
-        column += column ? fprintf(f, " %.*s", len, text)
-                         : fprintf(f, "%*s%.*s", indent, "", len, text);
+        used += used ? fprintf(f, " %.*s", len, text)
+                     : fprintf(f, "%*s%.*s", indent, "", len, text);
         text += len;
         text += strspn(text, " ");
     }
@@ -67,8 +67,7 @@ static void list_option(FILE *f, const option *o)
     char *right = o->initial ? format("%s  [default: %s]", o->help, o->initial)
                              : copy(o->help);
     if (strcmp(o->name, "help") != 0) {
-        char *more = format("%s  [%s]", right,
-                            option_env(o, env, sizeof env));
+        char *more = format("%s  [%s]", right, option_env(o, env, sizeof env));
         free(right);
         right = more;
     }
@@ -77,8 +76,7 @@ static void list_option(FILE *f, const option *o)
     free(right);
 }
 
-static void list_options(cli *c, FILE *f, const char *title,
-                         const option *list)
+static void list_options(cli *c, FILE *f, const char *title, const option *list)
 {
     if (!list || !list->name)
         return;
@@ -86,6 +84,24 @@ static void list_options(cli *c, FILE *f, const char *title,
     for (const option *o = list; o->name; o++)
         if (!o->no_flag)
             list_option(f, o);
+}
+
+/* Beside a command's own options these need only be named. */
+static void name_global_options(cli *c, FILE *f)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *m = open_memstream(&text, &len);
+    if (!m)
+        return;
+    for (const option *o = global_options; o->name; o++)
+        if (!o->no_flag)
+            fprintf(m, "--%s ", o->name);
+    fclose(m);
+    fprintf(f, "\n%sOptions of every command%s (leat --help explains them)\n",
+            b(c, f), n(c, f));
+    wrap(f, text, 2, term_width());
+    free(text);
 }
 
 void help_short(FILE *f)
@@ -134,12 +150,11 @@ void help_command(cli *c, const command *k, FILE *f)
     if (k->aliases)
         fprintf(f, "\nAliases: %s\n", k->aliases);
     list_options(c, f, "Options", k->options);
-    list_options(c, f, "Options of every command", global_options);
-    if (!k->examples)
-        return;
-    fprintf(f, "\n%sExamples%s\n", b(c, f), n(c, f));
-    for (const example *e = k->examples; e->line; e++)
+    if (k->examples)
+        fprintf(f, "\n%sExamples%s\n", b(c, f), n(c, f));
+    for (const example *e = k->examples; e && e->line; e++)
         fprintf(f, "  %s\n      %s\n", e->line, e->what);
+    name_global_options(c, f);
 }
 
 int help_show(cli *c, FILE *f)

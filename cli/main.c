@@ -60,6 +60,9 @@ static int run(cli *c, int argc, char **argv)
     }
     c->color_err = term_color(stderr, NULL);
     report_style(c->color_err, false, 0);
+    /* A URL may stand where none is expected, and be quoted there. */
+    for (int i = 1; i < argc; i++)
+        secret_add_url(argv[i]);
     int code = parse_words(c, argc, argv);
     if (code)
         return code;

@@ -7,6 +7,8 @@
  */
 #include "cli.h"
 
+#include <ctype.h>
+
 /* Text with what scdoc would take for markup escaped. */
 static void put(const char *s)
 {
@@ -21,6 +23,13 @@ static void put_paragraphs(const char *s)
 {
     put(s); /* a blank line is a paragraph for both */
     fputs("\n\n", stdout);
+}
+
+static void put_sentence(const char *s)
+{
+    putchar(toupper((unsigned char)*s));
+    put(s + 1);
+    fputs(".\n\n", stdout);
 }
 
 static void put_option(const option *o)
@@ -128,9 +137,7 @@ static void page_of_group(const char *page, const group *g)
          k = command_next(g->noun, k)) {
         printf("## %s\n\n", k->verb);
         put_usage(k);
-        put("It does this: ");
-        put(k->summary);
-        fputs(".\n\n", stdout);
+        put_sentence(k->summary);
         put_paragraphs(k->text);
         if (k->aliases)
             printf("Aliases: %s\n\n", k->aliases);

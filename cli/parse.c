@@ -143,8 +143,7 @@ static const choice *pick(parser *p, const choice *list, size_t n,
         names[name_count++] = list[i].name;
         if (len == 0 || strncmp(list[i].name, word, len) != 0)
             continue;
-        char *more = format("%s%s%s", matches, found ? ", " : "",
-                            list[i].name);
+        char *more = format("%s%s%s", matches, found ? ", " : "", list[i].name);
         free(matches);
         matches = more;
         prefix = &list[i];
@@ -211,20 +210,20 @@ static bool set_value(parser *p, value *v, const char *shown, char *text)
     if (strcmp(v->option->name, "url") == 0) {
         /* ps shows our arguments to everybody. */
         leat_bytes secret = url_password(text);
-        secret_add(secret.p, secret.n);
         if (secret.n)
             memset(text + ((const char *)secret.p - text), '*', secret.n);
     }
     return true;
 }
 
-static bool needs_value(parser *p, value *v, const char *shown, char *inline_text)
+static bool needs_value(parser *p, value *v, const char *shown,
+                        char *inline_text)
 {
     if (inline_text)
         return set_value(p, v, shown, inline_text);
     if (p->at >= p->argc)
-        return mistake(p, NULL, format("%s needs a %s", shown,
-                                       v->option->value));
+        return mistake(p, NULL,
+                       format("%s needs a %s", shown, v->option->value));
     return set_value(p, v, shown, p->argv[p->at++]);
 }
 
@@ -294,10 +293,9 @@ static bool take_long(parser *p, char *word)
     char *name = copy_n(word, n), *shown = format("--%s", name);
     bool good = matches == 1 && strcmp(name, "password") != 0
                     ? apply(p, found, shown, text ? text + 1 : NULL)
-                : matches > 1
-                    ? mistake(p, copy("--help lists the options"),
-                              format("ambiguous option '--%s'", name))
-                    : unknown_option(p, name);
+                : matches > 1 ? mistake(p, copy("--help lists the options"),
+                                        format("ambiguous option '--%s'", name))
+                              : unknown_option(p, name);
     free(shown);
     free(name);
     return good;

@@ -17,7 +17,7 @@ static struct {
     int verbose;
 } style;
 
-#define MAX_SECRETS 8
+#define MAX_SECRETS 64
 static struct {
     char *p;
     size_t n;
@@ -285,8 +285,8 @@ static leat_bytes userinfo(const char *url)
 /* The value of a query parameter that is a secret, at s; 0: none here. */
 static size_t secret_parameter(const char *s)
 {
-    static const char *const names[] = { "password=", "pass=", "passwd=",
-                                         "auth=", "token=", "secret=" };
+    static const char *const names[] = { "password=", "pass=",  "passwd=",
+                                         "auth=",     "token=", "secret=" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncasecmp(s, names[i], strlen(names[i])) == 0)
             return strlen(names[i]);
@@ -306,6 +306,15 @@ leat_bytes url_password(const char *url)
             return leat_mem(s + 1 + n, strcspn(s + 1 + n, "&#"));
     }
     return leat_mem(url, 0);
+}
+
+void secret_add_url(const char *url)
+{
+    leat_bytes password = url_password(url), who = userinfo(url);
+    if (password.n)
+        secret_add(password.p, password.n);
+    else if (who.n) /* may be a password that lost its colon */
+        secret_add(who.p, who.n);
 }
 
 char *url_mask(const char *url)

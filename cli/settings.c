@@ -34,7 +34,7 @@ bool duration_parse(const char *text, int64_t *ms)
     static const struct {
         const char *unit;
         double ms;
-    } units[] = { { "", 1000 }, { "ms", 1 },      { "s", 1000 },
+    } units[] = { { "", 1000 },  { "ms", 1 },     { "s", 1000 },
                   { "m", 60e3 }, { "h", 3600e3 }, { "d", 86400e3 } };
     if (*text < '0' || *text > '9')
         return false;
@@ -236,10 +236,8 @@ static int fill_all(cli *c)
 /* Hide every password that is known before anything can quote it. */
 static void hide_passwords(cli *c)
 {
-    const char *url = value_text(c, "url");
-    leat_bytes p = url ? url_password(url) : leat_str("");
-    if (p.n)
-        secret_add(p.p, p.n);
+    if (value_text(c, "url"))
+        secret_add_url(value_text(c, "url"));
     const char *password = value_text(c, "password");
     if (password)
         secret_add(password, strlen(password));
@@ -250,10 +248,8 @@ bool settings_load(cli *c, int *code)
     const char *password = getenv("LEAT_PASSWORD");
     if (password)
         secret_add(password, strlen(password));
-    const char *url = getenv("LEAT_URL");
-    leat_bytes p = url ? url_password(url) : leat_str("");
-    if (p.n)
-        secret_add(p.p, p.n);
+    if (getenv("LEAT_URL"))
+        secret_add_url(getenv("LEAT_URL"));
 
     if (!config_load(c, code))
         return false;
@@ -292,8 +288,8 @@ static char *read_secret(const char *path, bool ours, int *code)
     char *text = NULL;
     if (!ours && (st.st_mode & 077)) {
         char *todo = format("chmod 600 %s", path);
-        *code = fail(EXIT_CONFIG, todo,
-                     "%s: a password that others can read", path);
+        *code = fail(EXIT_CONFIG, todo, "%s: a password that others can read",
+                     path);
         free(todo);
     } else if (!(text = slurp(fd, 4096, &n))) {
         *code = fail(EXIT_CONFIG, NULL, "%s: %m", path);
@@ -359,9 +355,9 @@ void login_free(login *l)
 /* ---- config show ------------------------------------------------------ */
 
 static const char *const origin_names[] = {
-    [FROM_DEFAULT] = "default",      [FROM_SYSTEM_FILE] = "system file",
-    [FROM_USER_FILE] = "user file",  [FROM_CONTEXT] = "context",
-    [FROM_ENV] = "environment",      [FROM_CHOSEN_CONTEXT] = "context",
+    [FROM_DEFAULT] = "default",     [FROM_SYSTEM_FILE] = "system file",
+    [FROM_USER_FILE] = "user file", [FROM_CONTEXT] = "context",
+    [FROM_ENV] = "environment",     [FROM_CHOSEN_CONTEXT] = "context",
     [FROM_FLAG] = "flag",
 };
 

@@ -321,9 +321,8 @@ static void hide_secrets(const toml *t)
             continue;
         if (strcmp(x->key, "password") == 0)
             secret_add(x->text, strlen(x->text));
-        leat_bytes p = url_password(x->text);
-        if (strcmp(x->key, "url") == 0 && p.n)
-            secret_add(p.p, p.n);
+        if (strcmp(x->key, "url") == 0)
+            secret_add_url(x->text);
     }
 }
 
@@ -455,8 +454,8 @@ static char *quoted(const char *s)
 }
 
 /* Cut [from, to) out of the source and put text there. */
-static char *splice(const toml *t, const char *from, const char *to,
-                    const char *text)
+static char *replace_span(const toml *t, const char *from, const char *to,
+                          const char *text)
 {
     const char *s = t->source ? t->source : "";
     bool broken = from > s && from[-1] != '\n';
@@ -476,22 +475,22 @@ static const char *table_end(const toml *t, const char *table)
 }
 
 char *toml_set(const toml *t, const char *table, const char *key,
-               const char *value)
+               const char *text)
 {
     const char *s = t->source ? t->source : "";
     const toml_item *old = toml_get(t, table, key);
-    char *q = quoted(value);
+    char *q = quoted(text);
     char *line = format("%s = %s\n", key, q);
     char *out;
     if (old) {
-        out = splice(t, line_start(s, old->line),
-                     line_start(s, old->line + 1), line);
+        out = replace_span(t, line_start(s, old->line),
+                           line_start(s, old->line + 1), line);
     } else if (*table == '\0' || toml_has_table(t, table)) {
         const char *at = table_end(t, table);
-        out = splice(t, at, at, line);
+        out = replace_span(t, at, at, line);
     } else {
         char *both = format("%s[%s]\n%s", *s ? "\n" : "", table, line);
-        out = splice(t, s + strlen(s), s + strlen(s), both);
+        out = replace_span(t, s + strlen(s), s + strlen(s), both);
         free(both);
     }
     explicit_bzero(line, strlen(line));
@@ -506,15 +505,15 @@ char *toml_remove_key(const toml *t, const char *table, const char *key)
     const toml_item *old = toml_get(t, table, key);
     if (!old)
         return copy(t->source ? t->source : "");
-    return splice(t, line_start(t->source, old->line),
-                  line_start(t->source, old->line + 1), "");
+    return replace_span(t, line_start(t->source, old->line),
+                        line_start(t->source, old->line + 1), "");
 }
 
 char *toml_remove_table(const toml *t, const char *table)
 {
     for (size_t i = 0; i < t->count; i++)
         if (!t->items[i].key && strcmp(t->items[i].table, table) == 0)
-            return splice(t, line_start(t->source, t->items[i].line),
-                          table_end(t, table), "");
+            return replace_span(t, line_start(t->source, t->items[i].line),
+                                table_end(t, table), "");
     return copy(t->source ? t->source : "");
 }
