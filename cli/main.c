@@ -52,6 +52,12 @@ static void set_style(cli *c)
                  value_on(c, "verbose") ? verbose->times : 0);
 }
 
+/* Help must come also where a configuration file is broken. */
+static bool needs_no_settings(const command *k)
+{
+    return k->hidden || k->run == run_help || k->run == run_completion;
+}
+
 static int run(cli *c, int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
@@ -77,7 +83,7 @@ static int run(cli *c, int argc, char **argv)
         help_show(c, stderr);
         return EXIT_USAGE;
     }
-    if (c->command->hidden || c->command->run == run_help)
+    if (needs_no_settings(c->command))
         return c->command->run(c);
     if (!settings_load(c, &code))
         return code;

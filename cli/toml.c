@@ -317,7 +317,7 @@ static void hide_secrets(const toml *t)
 {
     for (size_t i = 0; i < t->count; i++) {
         const toml_item *x = &t->items[i];
-        if (!x->key)
+        if (!x->key || !x->text) /* a file may end in a mistake */
             continue;
         if (strcmp(x->key, "password") == 0)
             secret_add(x->text, strlen(x->text));
