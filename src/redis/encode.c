@@ -20,10 +20,8 @@ static inline size_t digits(size_t n)
     return d + (n >= 10);
 }
 
-/* type, n in decimal, CR LF. */
-static inline char *put_head(char *p, char type, size_t n)
+static char *put_long_head(char *p, size_t n)
 {
-    *p++ = type;
     char *end = p + digits(n), *q = end;
     for (; n >= 100; n /= 100)
         memcpy(q -= 2, pairs + n % 100 * 2, 2);
@@ -35,9 +33,26 @@ static inline char *put_head(char *p, char type, size_t n)
     return end + 2;
 }
 
+/* type, n in decimal, CR LF. */
+static inline char *put_head(char *p, char type, size_t n)
+{
+    *p++ = type;
+    if (n >= 100)
+        return put_long_head(p, n);
+    if (n >= 10) {
+        memcpy(p, pairs + n * 2, 2);
+        p++;
+    } else {
+        *p = (char)('0' + n);
+    }
+    memcpy(p + 1, "\r\n", 2);
+    return p + 3;
+}
+
 /* memcpy, with what most arguments are (names, numbers, ids) in line: two
  * words that may overlap.  NULL is accepted when n is 0. */
-static inline char *put_bytes(char *p, const char *s, size_t n)
+static inline __attribute__((always_inline)) char *
+put_bytes(char *p, const char *s, size_t n)
 {
     uint64_t a, b;
     uint32_t c, e;

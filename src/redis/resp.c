@@ -30,6 +30,9 @@
 enum {
     FIRST_NODES = 16,
     KEPT_NODES = 64 * 1024, /* more are freed after a small reply */
+    SHORT_HEAD = 4,         /* "$7\r\n"                            */
+    SHORT_BULK = 99,        /* bytes of a bulk that take_plain takes */
+    SHORT_LINE = 16,        /* looked at without memchr            */
     MAX_DIGITS = 19,        /* any such number fits in a uint64_t  */
     MAX_DOUBLE_TEXT = 340,  /* DBL_MAX with 17 decimals is 327     */
 };
@@ -98,10 +101,13 @@ void leat__resp_init(leat__resp *d, const leat__resp_limits *limits)
         d->limits.depth = LEAT__RESP_MAX_DEPTH;
     d->limits.elements = (uint32_t)or_default(l.elements, 1024 * 1024);
     d->limits.bulk = or_default(l.bulk, 64 * 1024 * 1024);
+    if (d->limits.bulk < SHORT_BULK)
+        d->limits.bulk = SHORT_BULK;
     if (d->limits.bulk > PTRDIFF_MAX - 2)
         d->limits.bulk = PTRDIFF_MAX - 2;
     d->limits.line = (uint32_t)or_default(l.line, 64 * 1024);
     d->limits.reply = or_default(l.reply, 512 * 1024 * 1024);
+    leat__resp_reset(d);
 }
 
 void leat__resp_release(leat__resp *d)
@@ -121,6 +127,8 @@ void leat__resp_reset(leat__resp *d)
     }
     d->count = 0;
     d->depth = 0;
+    d->attrs = 0;
+    d->stack[0].left = 1;
     d->pos = 0;
     d->scan = 0;
 }
@@ -160,14 +168,49 @@ static void rebase(leat__resp *d, const char *p)
 
 /* ---- lines ------------------------------------------------------------ */
 
+static inline void set_text(leat_reply *r, leat_reply_type type, const char *p,
+                            size_t n)
+{
+    r->type = (uint8_t)type;
+    r->owned = false;
+    r->n = 0;
+    r->span = 1;
+    r->s.p = p;
+    r->s.n = n;
+}
+
+static inline void set_int(leat_reply *r, int64_t i)
+{
+    r->type = LEAT_REPLY_INT;
+    r->owned = false;
+    r->n = 0;
+    r->span = 1;
+    r->i = i;
+}
+
+static inline void set_aggregate(leat_reply *r, leat_reply_type type,
+                                 uint32_t n)
+{
+    r->type = (uint8_t)type;
+    r->owned = false;
+    r->n = n;
+    r->span = 1;
+    r->i = 0;
+}
+
 static inline unsigned digit(char c)
 {
     return (unsigned)(unsigned char)c - '0';
 }
 
+static inline bool is_crlf(const char *s)
+{
+    return memcmp(s, "\r\n", 2) == 0;
+}
+
 /* Digits and CR LF, *at on the first digit and then behind the LF.  A zero in
  * front of other digits is refused, so the digits are bounded. */
-static inline step take_digits(const char **at, const char *end, uint64_t *v)
+static step take_long_digits(const char **at, const char *end, uint64_t *v)
 {
     const char *s = *at;
     const char *stop = end - s > MAX_DIGITS ? s + MAX_DIGITS : end;
@@ -190,6 +233,24 @@ static inline step take_digits(const char **at, const char *end, uint64_t *v)
     return TAKEN;
 }
 
+/* The same, quick for one and two digits, which nearly all heads have. */
+static inline step take_digits(const char **at, const char *end, uint64_t *v)
+{
+    const char *s = *at;
+    if (end - s < 3 || digit(s[0]) > 9)
+        return take_long_digits(at, end, v);
+    if (is_crlf(s + 1)) {
+        *v = digit(s[0]);
+        *at = s + 3;
+        return TAKEN;
+    }
+    if (s[0] == '0' || digit(s[1]) > 9 || end - s < 4 || !is_crlf(s + 2))
+        return take_long_digits(at, end, v);
+    *v = digit(s[0]) * 10 + digit(s[1]);
+    *at = s + 4;
+    return TAKEN;
+}
+
 static inline step take_int(const char **at, const char *end, leat_reply *r)
 {
     uint64_t x;
@@ -201,9 +262,7 @@ static inline step take_int(const char **at, const char *end, leat_reply *r)
         return st == WRONG_LENGTH ? WRONG_INT : st;
     if (x > (uint64_t)INT64_MAX + minus)
         return WRONG_INT;
-    *r = (leat_reply){ .type = LEAT_REPLY_INT,
-                       .span = 1,
-                       .i = (int64_t)(minus ? 0 - x : x) };
+    set_int(r, (int64_t)(minus ? 0 - x : x));
     return TAKEN;
 }
 
@@ -213,7 +272,15 @@ static inline step find_cr(const char *s, const char *end, const char *from,
 {
     bool over = (uint64_t)(end - s) > limit;
     const char *stop = over ? s + limit + 1 : end;
-    const char *c = memchr(from, '\r', (size_t)(stop - from));
+    const char *c = from;
+    while (c < stop && c - from < SHORT_LINE && (unsigned char)*c > '\r')
+        c++;
+    if (stop - c > 1 && is_crlf(c)) {
+        *cr = c;
+        return TAKEN;
+    }
+    from = c;
+    c = memchr(from, '\r', (size_t)(stop - from));
     if (memchr(from, '\n', (size_t)((c ? c : stop) - from)))
         return WRONG_LINE;
     if (!c)
@@ -355,11 +422,9 @@ static inline step take_bulk(const char **at, const char *end, char type,
         return OVER_BULK;
     if ((uint64_t)(end - s) < n + 2)
         return n + 2 > room - (uint64_t)(s - *at) ? OVER_REPLY : SHORT;
-    if (s[n] != '\r' || s[n + 1] != '\n')
+    if (!is_crlf(s + n))
         return WRONG_END;
-    *r = (leat_reply){ .type = LEAT_REPLY_STRING,
-                       .span = 1,
-                       .s = { s, (size_t)n } };
+    set_text(r, LEAT_REPLY_STRING, s, (size_t)n);
     *at = s + n + 2;
     return TAKEN;
 }
@@ -396,36 +461,39 @@ static inline step take_aggregate(leat__resp *d, const char **at,
         n *= 2; /* fits: n was at most UINT32_MAX */
     if (n + d->count >= (uint64_t)d->limits.elements + attr)
         return OVER_ELEMENTS;
-    if (n > 0) {
-        d->stack[d->depth].node = d->count;
-        d->stack[d->depth].left = (uint32_t)n;
-        d->stack[d->depth].attr = attr;
-        d->depth++;
-    }
+    if (!attr)
+        set_aggregate(r, type, (uint32_t)n);
+    if (n == 0)
+        return attr ? OPENED : TAKEN;
+    d->depth++;
+    d->stack[d->depth].node = d->count;
+    d->stack[d->depth].left = (uint32_t)n;
     if (attr)
-        return OPENED;
-    *r = (leat_reply){ .type = (uint8_t)type, .n = (uint32_t)n, .span = 1 };
-    d->count += n > 0;
-    return n > 0 ? OPENED : TAKEN;
+        d->attrs |= UINT64_C(1) << d->depth;
+    d->count += !attr;
+    return OPENED;
 }
 
 /* ---- the whole -------------------------------------------------------- */
 
-/* A value is complete: close what it completes.  True: the reply is. */
-static inline bool close_full(leat__resp *d)
+/* The last element of the innermost aggregate is complete: close it, and those
+ * that this completes.  True: the reply is complete. */
+static bool close_full(leat__resp *d)
 {
-    while (d->depth > 0) {
-        uint32_t top = d->depth - 1, node = d->stack[top].node;
-        if (--d->stack[top].left > 0)
-            return false;
-        d->depth = top;
-        if (d->stack[top].attr) {
+    do {
+        uint32_t node = d->stack[d->depth].node;
+        uint64_t bit = UINT64_C(1) << d->depth;
+        if (d->depth == 0)
+            return true;
+        d->depth--;
+        if (d->attrs & bit) {
+            d->attrs &= ~bit;
             d->count = node;
             return false;
         }
         d->nodes[node].span = d->count - node;
-    }
-    return true;
+    } while (--d->stack[d->depth].left == 0);
+    return false;
 }
 
 /* What lies at *at, the first byte of an item; d->count is the node's place. */
@@ -477,10 +545,8 @@ static inline step take_item(leat__resp *d, const char *p, const char **at,
     *at = cr + 2;
     if (type != '+' && type != '-')
         return take_rare_line(type, s, cr, r);
-    *r = (leat_reply){ .type = type == '+' ? LEAT_REPLY_STATUS
-                                           : LEAT_REPLY_ERROR,
-                       .span = 1,
-                       .s = { s, (size_t)(cr - s) } };
+    set_text(r, type == '+' ? LEAT_REPLY_STATUS : LEAT_REPLY_ERROR, s,
+             (size_t)(cr - s));
     return TAKEN;
 }
 
@@ -498,6 +564,95 @@ static leat__resp_state stop(leat__resp *d, size_t n, step why, leat_error *err)
     return LEAT__RESP_BAD;
 }
 
+/* Take the next item, whatever it is. */
+static __attribute__((noinline)) step
+take_next(leat__resp *d, const char *p, const char *end, leat_error *err)
+{
+    const char *at = p + d->pos;
+    if (at == end)
+        return SHORT;
+    step st = d->count == d->cap ? grow(d, err) : TAKEN;
+    if (st == TAKEN)
+        st = take_item(d, p, &at, end);
+    if (st > OPENED)
+        return st;
+    d->pos = (size_t)(at - p);
+    if (st == TAKEN) {
+        d->count++;
+        d->stack[d->depth].left--;
+    }
+    return TAKEN;
+}
+
+/* As close_full, for take_plain.  True: the rest is for close_full. */
+static inline bool close_arrays(const leat__resp *d,
+                                struct leat__resp_open **top,
+                                const leat_reply *r)
+{
+    do {
+        if (*top == d->stack || d->attrs)
+            return true;
+        leat_reply *a = d->nodes + (*top)->node;
+        a->span = (uint32_t)(r - a);
+        --*top;
+    } while (--(*top)->left == 0);
+    return false;
+}
+
+/* n of one or two digits, and CR LF; NULL when it is anything else.  There are
+ * SHORT_HEAD - 1 bytes at s. */
+static inline const char *short_length(const char *s, const char *end,
+                                       uint32_t *n)
+{
+    uint32_t a = digit(s[0]), b = digit(s[1]);
+    if (a > 9)
+        return NULL;
+    *n = a;
+    if (is_crlf(s + 1))
+        return s + 3;
+    *n = a * 10 + b;
+    return a > 0 && b < 10 && end - s > 3 && is_crlf(s + 2) ? s + 4 : NULL;
+}
+
+/* Take what most of most replies is, strings and arrays with lengths of one or
+ * two digits, as far as nothing unusual comes up: an end of the bytes or of
+ * the nodes, a limit, another type, an attribute.  That is left to take_next,
+ * which knows everything; this only knows it faster. */
+static inline void take_plain(leat__resp *d, const char *p, const char *end)
+{
+    leat_reply *nodes = d->nodes, *r = nodes + d->count;
+    const leat_reply *full = nodes + d->cap;
+    struct leat__resp_open *top = d->stack + d->depth;
+    const char *at = p + d->pos, *s;
+    uint32_t n;
+
+    while (r < full && end - at >= SHORT_HEAD &&
+           (s = short_length(at + 1, end, &n)) != NULL) {
+        if (*at == '$') {
+            if (end - s < n + 2 || !is_crlf(s + n))
+                break;
+            set_text(r++, LEAT_REPLY_STRING, s, n);
+            at = s + n + 2;
+        } else if (*at == ':') {
+            set_int(r++, n);
+            at = s;
+        } else {
+            if (*at != '*' || n == 0 || n >= full - r ||
+                top == d->stack + d->limits.depth)
+                break;
+            set_aggregate(r, LEAT_REPLY_ARRAY, n);
+            *++top = (struct leat__resp_open){ (uint32_t)(r++ - nodes), n };
+            at = s;
+            continue;
+        }
+        if (--top->left == 0 && close_arrays(d, &top, r))
+            break;
+    }
+    d->count = (uint32_t)(r - nodes);
+    d->depth = (uint32_t)(top - d->stack);
+    d->pos = (size_t)(at - p);
+}
+
 leat__resp_state leat__resp_decode(leat__resp *d, const char *p, size_t n,
                                    size_t *used, leat_error *err)
 {
@@ -510,25 +665,15 @@ leat__resp_state leat__resp_decode(leat__resp *d, const char *p, size_t n,
     /* Bytes past the limit are not looked at, so nothing below checks it. */
     if (n > d->limits.reply)
         n = (size_t)d->limits.reply;
-    const char *at = p + d->pos, *end = p + n;
 
-    for (;;) {
-        step st = TAKEN;
-        if (at == end)
-            return stop(d, n, SHORT, err);
-        if (d->count == d->cap)
-            st = grow(d, err);
-        if (st == TAKEN)
-            st = take_item(d, p, &at, end);
-        if (st > OPENED)
-            return stop(d, n, st, err);
-        d->pos = (size_t)(at - p);
-        if (st == OPENED)
+    do {
+        take_plain(d, p, p + n);
+        if (d->stack[d->depth].left == 0)
             continue;
-        d->count++;
-        if (close_full(d)) {
-            *used = d->pos;
-            return LEAT__RESP_DONE;
-        }
-    }
+        step st = take_next(d, p, p + n, err);
+        if (st != TAKEN)
+            return stop(d, n, st, err);
+    } while (d->stack[d->depth].left > 0 || !close_full(d));
+    *used = d->pos;
+    return LEAT__RESP_DONE;
 }

@@ -36,7 +36,7 @@ struct leat_reply {
 typedef struct leat__resp_limits {
     uint32_t depth;    /* 0: 8, at most LEAT__RESP_MAX_DEPTH            */
     uint32_t elements; /* nodes of one reply; 0: 1 Mi                   */
-    uint64_t bulk;     /* bytes of one bulk; 0: 64 MiB                  */
+    uint64_t bulk;     /* bytes of one bulk, at least 99; 0: 64 MiB    */
     uint32_t line;     /* bytes of one line; 0: 64 KiB                  */
     uint64_t reply;    /* bytes of one reply; 0: 512 MiB                */
 } leat__resp_limits;
@@ -56,13 +56,13 @@ typedef struct leat__resp {
     size_t pos;     /* bytes of this reply already taken in               */
     size_t scan;    /* a line's end was looked for up to here             */
     uintptr_t base; /* the address of the reply's bytes at the last call  */
-    uint32_t depth;
-    struct {
-        uint32_t node; /* the open aggregate                             */
-        uint32_t left; /* elements still to come                         */
-        bool attr;     /* a RESP3 attribute: its elements begin at node, */
-                       /* and are thrown away when complete              */
-    } stack[LEAT__RESP_MAX_DEPTH];
+    uint32_t depth; /* open aggregates                                    */
+    uint64_t attrs; /* bit i: stack[i] is a RESP3 attribute               */
+    struct leat__resp_open {
+        uint32_t node; /* the open aggregate, or where an attribute's     */
+                       /* elements begin: thrown away when complete       */
+        uint32_t left; /* elements still to come                          */
+    } stack[LEAT__RESP_MAX_DEPTH + 1]; /* [0] waits for the reply itself  */
 } leat__resp;
 
 void leat__resp_init(leat__resp *d, const leat__resp_limits *limits);

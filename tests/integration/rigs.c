@@ -110,6 +110,19 @@ static void users_and_configuration_are_as_asked(void **state)
     redis_stop(s);
 }
 
+static void looking_survives_a_closed_connection(void **state)
+{
+    (void)state;
+    redis_server *s = redis_start(NULL);
+    assert_non_null(s);
+    redisContext *c = redisConnectUnix(redis_socket(s));
+    assert_int_equal(redis_int(s, "DBSIZE"), 0);
+    freeReplyObject(redisCommand(c, "CLIENT KILL TYPE normal SKIPME yes"));
+    assert_int_equal(redis_int(s, "DBSIZE"), 0);
+    redisFree(c);
+    redis_stop(s);
+}
+
 static void a_paused_server_is_silent_until_resumed(void **state)
 {
     (void)state;
@@ -229,6 +242,7 @@ int main(void)
         cmocka_unit_test(data_survive_kill_and_restart_with_aof),
         cmocka_unit_test(a_server_listens_on_a_port_if_asked),
         cmocka_unit_test(users_and_configuration_are_as_asked),
+        cmocka_unit_test(looking_survives_a_closed_connection),
         cmocka_unit_test(a_paused_server_is_silent_until_resumed),
         cmocka_unit_test(nothing_is_left_when_the_test_is_killed),
         cmocka_unit_test(stale_directories_of_dead_processes_are_swept),

@@ -26,6 +26,7 @@
 #include <ftw.h>
 #include <inttypes.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -608,6 +609,23 @@ char *redis_url(const redis_server *s, char *buf, size_t size)
 
 /* The look from the side */
 
+/* hiredis writes without MSG_NOSIGNAL; a server that closed our connection must
+ * not end the test program by SIGPIPE. */
+static redisReply *command(redisContext *c, const char *format, va_list args)
+{
+    sigset_t pipe_set, old;
+    struct timespec none = { 0 };
+    sigemptyset(&pipe_set);
+    sigaddset(&pipe_set, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_set, &old);
+    redisReply *r = redisvCommand(c, format, args);
+    if (!sigismember(&old, SIGPIPE))
+        while (sigtimedwait(&pipe_set, NULL, &none) > 0)
+            ;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return r;
+}
+
 /* A connection that broke (the server was restarted) is made once more: what
  * is asked here is asked again without harm. */
 static redisReply *ask(redis_server *s, const char *format, va_list args)
@@ -619,7 +637,7 @@ static redisReply *ask(redis_server *s, const char *format, va_list args)
         if (!s->side)
             return NULL;
         va_copy(again, args);
-        redisReply *r = redisvCommand(s->side, format, again);
+        redisReply *r = command(s->side, format, again);
         va_end(again);
         if (r)
             return r;
