@@ -895,6 +895,7 @@ void tcpfault_stop(tcpfault *f)
         pthread_join(f->thread, NULL);
     for (int i = 0; i < f->nconns; i++)
         free_conn(f->conns[i]);
+    f->nconns = 0;
     tcpfault_clear(f);
     close_fd(&f->listen_fd);
     close_fd(&f->guard_fd);
