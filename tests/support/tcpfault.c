@@ -772,7 +772,7 @@ static void turn(tcpfault *f, struct pollfd *p)
     int wait = wait_ms(f);
     f->again = false;
     pthread_mutex_unlock(&f->lock);
-    (void)poll(p, (nfds_t)(2 + 2 * n), wait);
+    (void)poll(p, 2 + 2 * (nfds_t)n, wait);
     pthread_mutex_lock(&f->lock);
     f->turns++;
     pthread_cond_broadcast(&f->turned);
@@ -942,8 +942,11 @@ static int add_locked(tcpfault *f, const tcpfault_rule *r)
         return 0;
     char *bytes = malloc(r->len + 1);
     char *command = r->command ? strdup(r->command) : NULL;
-    if (!bytes)
+    if (!bytes || (r->command && !command)) {
+        free(bytes);
+        free(command);
         return 0;
+    }
     if (r->len)
         memcpy(bytes, r->bytes, r->len);
     rule *new = &f->rules[f->nrules];
