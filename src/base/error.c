@@ -52,6 +52,7 @@ const char *leat_code_text(leat_code code)
     return known(code) ? codes[code].text : "unknown code";
 }
 
+LEAT_PRINTF(4, 0)
 static leat_code fill(leat_error *err, leat_code code, bool retriable,
                       const char *fmt, va_list ap)
 {
