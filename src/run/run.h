@@ -109,6 +109,7 @@ struct run_worker {
      * worker, a thief (solo only), or a stop. */
     _Atomic(run_slot *) solo[LEAT__RUN_QUANTUM];
     _Atomic(run_slot *) line[LEAT__RUN_QUANTUM];
+    int count;      /* put into solo or line at the last grab            */
     run_lane *lane; /* owned, NULL while running solo ones              */
     bool broke;     /* gave a message of the lane back: empty it         */
     atomic_bool running;
