@@ -194,8 +194,11 @@ static void limits_are_kept_to_the_last_byte(void **state)
           TOO_BIG("*2\r\n*2\r\n:1\r\n:2\r\n:3\r\n"));
     CHECK((&(leat__resp_limits){ .elements = 1 }), GOOD(":1\r\n", "1"),
           TOO_BIG("*1\r\n"));
-    CHECK((&(leat__resp_limits){ .line = 4 }), GOOD("+1234\r\n", "+4:1234"),
-          TOO_BIG("+12345\r\n"), TOO_BIG("+12345"), WRONG("+1234\n"));
+    CHECK((&(leat__resp_limits){ .line = 1 }), /* which is read as 16 */
+          GOOD("+1234567890123456\r\n", "+16:1234567890123456"),
+          GOOD("-1234567890123456\r\n", "-16:1234567890123456"),
+          TOO_BIG("+12345678901234567\r\n"), TOO_BIG("-12345678901234567"),
+          WRONG("+1234567890123456\n"));
     CHECK((&(leat__resp_limits){ .line = 30 }),
           GOOD("+123456789012345678901234567890\r\n",
                "+30:123456789012345678901234567890"),

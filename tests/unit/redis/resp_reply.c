@@ -233,10 +233,12 @@ static void a_size_that_does_not_fit_is_said(void **state)
     (void)state;
     const leat_bytes huge[] = { leat_mem("", SIZE_MAX / 2),
                                 leat_mem("", SIZE_MAX / 2), leat_str("x") };
-    assert_int_equal(leat__resp_command_size(huge, 2), SIZE_MAX);
-    const leat_bytes edge[] = { leat_mem("", SIZE_MAX - 32), leat_str("x") };
-    assert_true(leat__resp_command_size(edge, 1) > SIZE_MAX - 32);
+    assert_int_equal(leat__resp_command_size(huge, 3), SIZE_MAX);
+    const leat_bytes edge[] = { leat_mem("", SIZE_MAX / 2 - 100),
+                                leat_mem("", 100), leat_mem("", SIZE_MAX) };
+    assert_true(leat__resp_command_size(edge, 1) < SIZE_MAX);
     assert_int_equal(leat__resp_command_size(edge, 2), SIZE_MAX);
+    assert_int_equal(leat__resp_command_size(edge + 1, 2), SIZE_MAX);
 }
 
 int main(void)
