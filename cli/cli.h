@@ -259,6 +259,7 @@ int columns_of(const char *s);
 typedef enum column_kind {
     COLUMN_TEXT = 0,
     COLUMN_COUNT,
+    COLUMN_ID, /* a number that is a name: a process, a protocol */
     COLUMN_BYTES,
     COLUMN_REAL, /* three decimals */
     COLUMN_BOOL,
@@ -297,7 +298,7 @@ typedef struct progress {
     const char *what;
     int64_t total, done;
     int64_t start_ns, drawn_ns;
-    bool tty, shown;
+    bool tty;
 } progress;
 
 void progress_start(progress *p, const char *what, int64_t total);

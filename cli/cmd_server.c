@@ -160,7 +160,7 @@ static const column status_columns[] = {
     { "version", COLUMN_TEXT, false },
     { "role", COLUMN_TEXT, false },
     { "replicas", COLUMN_COUNT, false },
-    { "protocol", COLUMN_COUNT, false },
+    { "protocol", COLUMN_ID, false },
     { "aof", COLUMN_BOOL, false },
     { "appendfsync", COLUMN_TEXT, false },
     { "maxmemory_policy", COLUMN_TEXT, false },
@@ -169,7 +169,7 @@ static const column status_columns[] = {
     { "loading", COLUMN_BOOL, false },
     { "started", COLUMN_TIME, false },
     { "latency_ms", COLUMN_REAL, false },
-    { "holder_pid", COLUMN_COUNT, false },
+    { "holder_pid", COLUMN_ID, false },
     { "warnings", COLUMN_LIST, false },
 };
 

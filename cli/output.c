@@ -225,6 +225,8 @@ static char *cell_text(const output *o, const column *c, const cell *x,
     case COLUMN_COUNT:
         return humane ? thousands(x->number)
                       : format("%lld", (long long)x->number);
+    case COLUMN_ID:
+        return format("%lld", (long long)x->number);
     case COLUMN_BYTES:
         return humane ? humane_bytes(x->number)
                       : format("%lld", (long long)x->number);
@@ -344,6 +346,7 @@ static void json_cell(const output *o, leat_json *j, const column *c,
         json_list(j, c->name, x->text);
         break;
     case COLUMN_COUNT:
+    case COLUMN_ID:
     case COLUMN_BYTES:
         leat_json_int(j, c->name, x->number);
         break;
@@ -405,8 +408,8 @@ static char *table_cell(const output *o, size_t row, size_t i)
 
 static bool is_number(const column *c)
 {
-    return c->kind == COLUMN_COUNT || c->kind == COLUMN_BYTES ||
-           c->kind == COLUMN_REAL;
+    return c->kind == COLUMN_COUNT || c->kind == COLUMN_ID ||
+           c->kind == COLUMN_BYTES || c->kind == COLUMN_REAL;
 }
 
 static void pad(int n)
@@ -425,6 +428,18 @@ static const char *plain(const output *o)
     return o->color ? "\033[0m" : "";
 }
 
+/* The texts of a list stand below the record, a line each. */
+static void write_list(const output *o, const char *s)
+{
+    while (*s) {
+        size_t n = strcspn(s, "\n");
+        char *line = printable(s, n);
+        printf("%s!%s %s\n", o->color ? "\033[33m" : "", plain(o), line);
+        free(line);
+        s += n + (s[n] == '\n');
+    }
+}
+
 /* One line per column: "version  7.0.15". */
 static void write_record(const output *o)
 {
@@ -435,8 +450,10 @@ static void write_record(const output *o)
     for (size_t i = 0; rows(o) && i < o->shown_count; i++) {
         const char *name = column_at(o, i)->name;
         const cell *x = cell_at(o, 0, i);
-        if (column_at(o, i)->kind == COLUMN_LIST && (x->null || !x->text[0]))
+        if (column_at(o, i)->kind == COLUMN_LIST) {
+            write_list(o, x->null ? "" : x->text);
             continue;
+        }
         if (o->headers) {
             printf("%s%s%s", bold(o), name, plain(o));
             pad(width - columns_of(name) + 2);

@@ -155,7 +155,7 @@ static void say(const char *label, const char *color, const char *text)
     free(clean);
 }
 
-static char *vformat(const char *fmt, va_list ap)
+LEAT_PRINTF(1, 0) static char *vformat(const char *fmt, va_list ap)
 {
     char *p = NULL;
     if (vasprintf(&p, fmt, ap) < 0)

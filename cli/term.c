@@ -65,7 +65,7 @@ static bool dumb(void)
     return !term || strcmp(term, "dumb") == 0;
 }
 
-static void draw_bar(const progress *p, int percent)
+static void draw_bar(int percent)
 {
     bool utf = term_utf8();
     int full = percent * BAR_CELLS / 100;
@@ -73,10 +73,9 @@ static void draw_bar(const progress *p, int percent)
     for (int i = 0; i < BAR_CELLS; i++)
         fputs(i < full ? (utf ? "━" : "#") : (utf ? "┄" : "-"), stderr);
     fputs(utf ? "" : "]", stderr);
-    (void)p;
 }
 
-static void draw(const progress *p, int64_t now)
+static void draw(const progress *p, int64_t now, bool last)
 {
     double seconds = (double)(now - p->start_ns) / 1e9;
     double rate = seconds > 0 ? (double)p->done / seconds : 0;
@@ -89,9 +88,11 @@ static void draw(const progress *p, int64_t now)
         return;
     }
     fprintf(stderr, "\r%-11s ", p->what);
-    draw_bar(p, percent);
-    fprintf(stderr, " %3d%%  %lld/%lld  %.0f/s  ETA %.0fs\033[K", percent,
-            (long long)p->done, (long long)p->total, rate, left);
+    draw_bar(percent);
+    fprintf(stderr, " %3d%%  %lld/%lld  %.0f/s  ", percent, (long long)p->done,
+            (long long)p->total, rate);
+    fprintf(stderr, last ? "in %.1fs\033[K\n" : "ETA %.0fs\033[K",
+            last ? seconds : left);
     fflush(stderr);
 }
 
@@ -103,10 +104,8 @@ void progress_start(progress *p, const char *what, int64_t total)
                      .start_ns = now,
                      .drawn_ns = now,
                      .tty = isatty(STDERR_FILENO) == 1 && !dumb() };
-    if (p->tty && !report_quiet()) {
-        draw(p, now);
-        p->shown = true;
-    }
+    if (p->tty && !report_quiet())
+        draw(p, now, false);
 }
 
 void progress_set(progress *p, int64_t done)
@@ -118,16 +117,12 @@ void progress_set(progress *p, int64_t done)
     if (now - p->drawn_ns < (p->tty ? 100 : 1000) * (int64_t)1000000)
         return;
     p->drawn_ns = now;
-    p->shown = true;
-    draw(p, now);
+    draw(p, now, false);
 }
 
 /* The bar's last state stays, as a line of its own. */
 void progress_end(progress *p)
 {
-    if (report_quiet())
-        return;
-    draw(p, now_ns());
-    if (p->tty)
-        fputc('\n', stderr);
+    if (!report_quiet())
+        draw(p, now_ns(), true);
 }

@@ -24,7 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_FILE (1024 * 1024)
+#define MAX_FILE ((size_t)1024 * 1024)
 
 typedef struct reader {
     const char *s;
@@ -426,6 +426,13 @@ bool toml_write(const char *path, const char *text, int *code)
 
 /* ---- edits ------------------------------------------------------------ */
 
+/* One empty text, so that pointers into it can be compared. */
+static const char *source_of(const toml *t)
+{
+    static const char empty[] = "";
+    return t->source ? t->source : empty;
+}
+
 static const char *line_start(const char *s, int line)
 {
     for (int i = 1; i < line && *s; i++) {
@@ -457,7 +464,7 @@ static char *quoted(const char *s)
 static char *replace_span(const toml *t, const char *from, const char *to,
                           const char *text)
 {
-    const char *s = t->source ? t->source : "";
+    const char *s = source_of(t);
     bool broken = from > s && from[-1] != '\n';
     return format("%.*s%s%s%s", (int)(from - s), s, broken ? "\n" : "", text,
                   to);
@@ -471,13 +478,13 @@ static const char *table_end(const toml *t, const char *table)
     for (size_t i = 0; i < t->count; i++)
         if (strcmp(t->items[i].table, table) == 0)
             after = t->items[i].line;
-    return line_start(t->source ? t->source : "", after + 1);
+    return line_start(source_of(t), after + 1);
 }
 
 char *toml_set(const toml *t, const char *table, const char *key,
                const char *text)
 {
-    const char *s = t->source ? t->source : "";
+    const char *s = source_of(t);
     const toml_item *old = toml_get(t, table, key);
     char *q = quoted(text);
     char *line = format("%s = %s\n", key, q);
@@ -504,7 +511,7 @@ char *toml_remove_key(const toml *t, const char *table, const char *key)
 {
     const toml_item *old = toml_get(t, table, key);
     if (!old)
-        return copy(t->source ? t->source : "");
+        return copy(source_of(t));
     return replace_span(t, line_start(t->source, old->line),
                         line_start(t->source, old->line + 1), "");
 }
@@ -515,5 +522,5 @@ char *toml_remove_table(const toml *t, const char *table)
         if (!t->items[i].key && strcmp(t->items[i].table, table) == 0)
             return replace_span(t, line_start(t->source, t->items[i].line),
                                 table_end(t, table), "");
-    return copy(t->source ? t->source : "");
+    return copy(source_of(t));
 }
