@@ -92,7 +92,7 @@ struct leat_codec {
                         const leat_msg **m, size_t *n, leat_error *err);
 };
 
-/* leat's own: at most three short fields, packed attributes, CRC32C, batches. */
+/* leat's own: three short fields at most, packed attributes, CRC32C, batches */
 LEAT_API extern const leat_codec leat_codec_native;
 
 /* CloudEvents 1.0, readable: ce_* fields and the body as it is. */

@@ -105,7 +105,7 @@ static void count_children(void)
     say(rc < 0 ? "0" : info.si_pid ? "dead" : "living");
 }
 
-/* Memory is allocated all the time: the moment of a fork finds its locks held. */
+/* Memory is allocated all the time: a fork finds its locks held. */
 static void *be_busy(void *arg)
 {
     for (;;) {

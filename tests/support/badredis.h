@@ -2,7 +2,7 @@
  * badredis.h: a server that says what no real one would.
  *
  *   static const badredis_step half[] = {
- *       { .command = "XADD", .send = "$20\r\n1700000", .then = BADREDIS_CLOSE },
+ *       { .command = "XADD", .send = "$20\r\n17000", .then = BADREDIS_CLOSE },
  *   };
  *   badredis *b = badredis_start(&(badredis_opts){
  *       .handshake = true, .steps = half, .nsteps = 1 });
