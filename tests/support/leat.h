@@ -24,11 +24,12 @@
     } while (0)
 
 /* A client of this server, with options; the test fails if it cannot. */
-#define open_client(url, opts) open_client_at(url, opts, __FILE__, __LINE__)
+#define open_client(url, ...)                                                  \
+    open_client_at(__FILE__, __LINE__, url, __VA_ARGS__)
 
-static inline leat_client *open_client_at(const char *url,
-                                          const leat_client_opts *opts,
-                                          const char *file, int line)
+static inline leat_client *open_client_at(const char *file, int line,
+                                          const char *url,
+                                          const leat_client_opts *opts)
 {
     leat_error e = { 0 };
     leat_client *c = leat_client_open(url, opts, &e);
