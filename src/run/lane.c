@@ -204,7 +204,7 @@ static void take_hands(_Atomic(run_slot *) *hand, run_list *out)
     for (int i = 0; i < LEAT__RUN_QUANTUM; i++) {
         run_slot *m = atomic_exchange(&hand[i], NULL);
         if (m)
-            leat__list_append(out, m);
+            leat__slot_append(out, m);
     }
 }
 
@@ -269,7 +269,7 @@ void leat__lane_empty_locked(run_lane *l, run_worker *owner, run_list *out)
     if (owner)
         take_hands(owner->line, out);
     for (run_slot *m; (m = pop(l));)
-        leat__list_append(out, m);
+        leat__slot_append(out, m);
 }
 
 void leat__lane_sweep_locked(leat_run *r, run_list *out)

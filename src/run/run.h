@@ -212,7 +212,7 @@ void leat__slot_nack_seized(leat_run *r, run_slot *m);
 /* How often to extend what has that much time. */
 int64_t leat__slot_period_ns(const leat_run *r, int64_t grant_ns);
 
-void leat__list_append(run_list *l, run_slot *m);
+void leat__slot_append(run_list *l, run_slot *m);
 
 /* ---- lane.c; all with the lock held ----------------------------------- */
 
