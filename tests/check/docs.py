@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""docs.py: what the documents point at exists, what they show compiles."""
+
+import re
+import subprocess
+
+from tap import ROOT, Tap, planted
+
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+TEST = re.compile(r"`(tests/[\w./-]+)`")
+C_BLOCK = re.compile(r"^```c\n(.*?)^```", re.DOTALL | re.MULTILINE)
+# The faults that must each have a row, by letter: how many.
+SCENARIOS = {"A": 14, "B": 11, "C": 12, "P": 10, "E": 7, "S": 10, "G": 11,
+             "H": 14, "J": 7}
+
+
+def pages(root):
+    return sorted([*root.glob("*.md"), *root.glob("docs/**/*.md")])
+
+
+def broken_links(root):
+    return [f"{page.relative_to(root)}: {target}"
+            for page in pages(root)
+            for target in LINK.findall(page.read_text())
+            if "://" not in target and not (page.parent / target).exists()]
+
+
+def missing_tests(root):
+    return [f"{page.relative_to(root)}: {name}"
+            for page in pages(root)
+            for name in sorted(set(TEST.findall(page.read_text())))
+            if not (root / name).exists()]
+
+
+def missing_scenarios(text):
+    want = [f"{c}{i}" for c, n in SCENARIOS.items()
+            for i in range(1, n + 1)] + ["K", "L"]
+    rows = re.findall(r"^\| ([A-Z]\d*) \|", text, re.MULTILINE)
+    return [f"{s} has {rows.count(s)} rows" for s in want
+            if rows.count(s) != 1]
+
+
+def uncompilable(root):
+    problems = []
+    for page in pages(root):
+        for block in C_BLOCK.findall(page.read_text()):
+            p = subprocess.run(
+                ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror",
+                 f"-I{ROOT / 'include'}", "-fsyntax-only", "-xc", "-"],
+                input=block, capture_output=True, text=True, check=False)
+            if p.returncode != 0:
+                problems += [f"{page.relative_to(root)}:",
+                             *p.stderr.splitlines()]
+    return problems
+
+
+def self_test(tap):
+    with planted({"README.md": "[a](docs/no.md) [b](README.md#x)\n"
+                  "`tests/none.c`\n```c\nint f(void) { return x; }\n```\n"
+                  }) as root:
+        found = broken_links(root)
+        tap.case("self-test: a broken link is caught, and only it",
+                 found == ["README.md: docs/no.md"], found)
+        tap.caught("self-test: a test that is not there is caught",
+                   missing_tests(root), "tests/none.c")
+        tap.caught("self-test: an example that does not compile is caught",
+                   uncompilable(root), "undeclared")
+    tap.caught("self-test: a forgotten scenario is caught",
+               missing_scenarios("| A1 | x |\n| A2 | x |\n| A2 | x |\n"),
+               "A2 has 2", "A3 has 0")
+
+
+t = Tap()
+self_test(t)
+t.clean("every link leads somewhere", broken_links(ROOT))
+t.clean("every test that is named exists", missing_tests(ROOT))
+t.clean("every scenario has one row", missing_scenarios(
+    (ROOT / "docs/internals/scenarios.md").read_text()))
+t.clean("every example in C compiles", uncompilable(ROOT))
+t.done()
