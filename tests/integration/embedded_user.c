@@ -25,6 +25,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Under TSan every exit sleeps a second, and there are many here. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "atexit_sleep_ms=0";
+}
+
 static leat__embedded *server;
 static redisContext *conn;
 
