@@ -86,8 +86,7 @@ typedef struct leat_client_opts {
     int64_t timeout_ms;         /* for an answer; 0: 5 s               */
     int pool_size;              /* connections at most; 0: 16          */
     int window;                 /* commands in flight; 0: 1024         */
-    int max_retry_ms;           /* longest pause between connects;     */
-                                /* 0: 5 s                              */
+    int max_retry_ms;           /* longest pause between connects; 0: 2 s */
     bool resp2;                 /* do not ask for RESP3                */
     bool allow_eviction;        /* run on a server that may evict      */
     bool as_redis_6_0;          /* use nothing newer, for tests        */
@@ -122,8 +121,10 @@ typedef struct leat_server {
     char appendfsync[16]; /* empty where CONFIG is refused          */
     bool loading;
     int replicas;
-    int protocol;        /* 2 or 3                                 */
-    bool has_xautoclaim; /* present, and not refused by the ACL    */
+    int protocol;          /* 2 or 3                                 */
+    bool has_scripts;      /* EVAL is allowed                        */
+    int64_t clock_skew_ms; /* the server's date minus ours           */
+    bool has_xautoclaim;   /* present, and not refused by the ACL    */
     bool has_waitaof;
 } leat_server;
 
@@ -179,8 +180,12 @@ LEAT_API leat_code leat_conn_send(leat_conn *conn, const leat_bytes *argv,
                                   size_t n, const leat_send_opts *opts,
                                   leat_error *err);
 
-/* Write what is queued; takes in the answers that are there already. */
+/* Write what is queued.  Answers are read only where the socket takes no
+ * more otherwise. */
 LEAT_API leat_code leat_conn_flush(leat_conn *conn, leat_error *err);
+
+/* Take in the answers that are there, without waiting. */
+LEAT_API leat_code leat_conn_take(leat_conn *conn, leat_error *err);
 
 /* Flush and read until at most in_flight commands are unanswered.  LEAT_OK
  * says that the connection is sound; if a command without a callback failed
@@ -204,10 +209,12 @@ LEAT_API leat_code leat_conn_begin(leat_conn *conn, leat_error *err);
 LEAT_API leat_code leat_conn_exec(leat_conn *conn, leat_error *err);
 LEAT_API leat_code leat_conn_discard(leat_conn *conn, leat_error *err);
 
-/* Publish/subscribe.  fn runs inside leat_conn_listen for each message; a
- * pattern's channel is the one that matched. */
+/* Publish/subscribe.  fn runs for each message, inside whichever call reads
+ * it; a pattern's channel is the one that matched.  Set it before subscribing;
+ * it must not use the connection. */
 typedef void leat_push_fn(void *arg, leat_bytes channel, leat_bytes payload);
 
+LEAT_API void leat_conn_on_push(leat_conn *conn, leat_push_fn *fn, void *arg);
 LEAT_API leat_code leat_conn_subscribe(leat_conn *conn, bool pattern,
                                        const leat_bytes *names, size_t n,
                                        leat_error *err);
@@ -215,14 +222,13 @@ LEAT_API leat_code leat_conn_unsubscribe(leat_conn *conn, bool pattern,
                                          const leat_bytes *names, size_t n,
                                          leat_error *err);
 
-/* Wait up to wait_ms for pushed messages and hand them to fn; returns when at
- * least one came or the time is over: both are LEAT_OK. */
+/* Wait up to wait_ms for pushed messages; returns when at least one came or
+ * the time is over: both are LEAT_OK. */
 LEAT_API leat_code leat_conn_listen(leat_conn *conn, int64_t wait_ms,
-                                    leat_push_fn *fn, void *arg,
                                     leat_error *err);
 
-/* The socket, to be polled beside others; readable means flush or listen has
- * something to take in. */
+/* The socket, to be polled beside others; readable means that
+ * leat_conn_take or leat_conn_listen has something to do. */
 LEAT_API int leat_conn_fd(const leat_conn *conn);
 
 /* Commands sent and not yet answered. */

@@ -46,12 +46,20 @@ typedef struct leat_run_opts {
     int batch;         /* asked of the source at once; 0: 100    */
     leat_lanes lanes;
     int64_t heartbeat_ms;      /* extend that often; 0: a third of what  */
-                               /* the delivery has left; -1: never       */
+                               /* the delivery has left, and at least at */
+                               /* half of it; -1: never                  */
     int64_t max_processing_ms; /* then cancelled and nacked; 0: no limit */
-    int64_t drain_ms;          /* for a stop without its own; 0: 30 s    */
+    int64_t drain_ms;          /* for a stop without its own; 0: 30 s;   */
+                               /* -1: as long as it takes                */
     leat_logger log;
     leat_metrics *metrics; /* borrowed; NULL: none                   */
 } leat_run_opts;
+
+/* A message whose handler runs over max_processing_ms is nacked by the runner,
+ * and the handler's verdict, when it comes, is ignored.  The thread is not
+ * freed by that, nor is the message's lane: what stands behind waits until the
+ * handler returns, or the two would run at once.  Messages without a lane go
+ * on with the other threads. */
 
 /* Start; takes the source.  NULL on failure, and the source is still yours.
  * A NULL source is passed on as a failure that *err already describes. */
@@ -59,17 +67,25 @@ LEAT_API leat_run *leat_run_start(leat_source *s, leat_handler_fn *fn,
                                   void *arg, const leat_run_opts *opts,
                                   leat_error *err);
 
-/* Stop receiving, let handlers finish for drain_ms (0: the option's), raise
- * the cancel token of those still running, release what never started, flush,
- * close the source and free r.  LEAT_ETIMEOUT: some handler had to be waited
- * for past the deadline.  Call it once, from any thread but a handler's. */
+/* Stop receiving, release what never started, let handlers finish for drain_ms
+ * (0: the option's), raise the cancel token of those still running and wait
+ * for them, flush, close the source and free r, whatever the code.
+ * LEAT_ETIMEOUT: some handler ran past the deadline.  Otherwise the error that
+ * ended receiving for good, if one did, or what the flush said.  Call it once,
+ * from any thread but a handler's; NULL is accepted. */
 LEAT_API leat_code leat_run_stop(leat_run *r, int64_t drain_ms,
                                  leat_error *err);
 
 /* What the runner is doing. */
 typedef struct leat_run_stats {
-    uint64_t received, acked, nacked, rejected, released, stale, cancelled;
-    uint64_t in_flight, running;
+    uint64_t received; /* = acked + nacked + rejected + released + in flight */
+    uint64_t acked, nacked, rejected;
+    uint64_t released;  /* given back unprocessed                        */
+    uint64_t stale;     /* deliveries found to be no longer ours          */
+    uint64_t cancelled; /* taken from a handler past max_processing_ms    */
+    uint64_t in_flight; /* received and unsettled                         */
+    uint64_t running;   /* threads at work                                */
+    bool failed;        /* the source failed for good: stop, and see why  */
 } leat_run_stats;
 
 LEAT_API void leat_run_stats_get(leat_run *r, leat_run_stats *out);
@@ -83,8 +99,10 @@ LEAT_API const leat_delivery *leat_ctx_delivery(const leat_ctx *x);
 LEAT_API leat_verdict leat_ctx_nack(leat_ctx *x, int64_t delay_ms);
 LEAT_API leat_verdict leat_ctx_reject(leat_ctx *x, const char *reason);
 
-/* The message is no longer ours, took too long, or the runner must stop: give
- * up soon.  The fd becomes readable at the same time. */
+/* The message is no longer ours or cannot be kept, took too long, or the
+ * runner must stop: give up soon.  The fd becomes readable at the same time;
+ * it is the runner's and speaks of this message until the handler returns.
+ * -1: no descriptor is free. */
 LEAT_API bool leat_ctx_cancelled(const leat_ctx *x);
 LEAT_API int leat_ctx_cancel_fd(leat_ctx *x);
 

@@ -12,19 +12,19 @@
 
 typedef uint32_t crc_fn(uint32_t crc, const void *p, size_t n);
 
+#define BIT(i, b, v) ((i) >> (b)&1 ? (v) : 0)
 #define E1(i, a, b, c, d, e, f, g, h)                                          \
-    ((i & 1 ? a : 0) ^ (i & 2 ? b : 0) ^ (i & 4 ? c : 0) ^ (i & 8 ? d : 0) ^   \
-     (i & 16 ? e : 0) ^ (i & 32 ? f : 0) ^ (i & 64 ? g : 0) ^                  \
-     (i & 128 ? h : 0))
+    BIT(i, 0, a) ^ BIT(i, 1, b) ^ BIT(i, 2, c) ^ BIT(i, 3, d) ^ BIT(i, 4, e) ^ \
+        BIT(i, 5, f) ^ BIT(i, 6, g) ^ BIT(i, 7, h)
 #define E4(i, ...)                                                             \
-    E1((i), __VA_ARGS__), E1((i + 1), __VA_ARGS__), E1((i + 2), __VA_ARGS__),  \
-        E1((i + 3), __VA_ARGS__)
+    E1(i, __VA_ARGS__), E1((i) + 1, __VA_ARGS__), E1((i) + 2, __VA_ARGS__),    \
+        E1((i) + 3, __VA_ARGS__)
 #define E16(i, ...)                                                            \
-    E4((i), __VA_ARGS__), E4((i + 4), __VA_ARGS__), E4((i + 8), __VA_ARGS__),  \
-        E4((i + 12), __VA_ARGS__)
+    E4(i, __VA_ARGS__), E4((i) + 4, __VA_ARGS__), E4((i) + 8, __VA_ARGS__),    \
+        E4((i) + 12, __VA_ARGS__)
 #define E64(i, ...)                                                            \
-    E16((i), __VA_ARGS__), E16((i + 16), __VA_ARGS__),                         \
-        E16((i + 32), __VA_ARGS__), E16((i + 48), __VA_ARGS__)
+    E16(i, __VA_ARGS__), E16((i) + 16, __VA_ARGS__),                           \
+        E16((i) + 32, __VA_ARGS__), E16((i) + 48, __VA_ARGS__)
 #define ROW(...)                                                               \
     {                                                                          \
         E64(0, __VA_ARGS__), E64(64, __VA_ARGS__), E64(128, __VA_ARGS__),      \

@@ -4,6 +4,8 @@
  */
 #include "base/siphash.h"
 
+#include <endian.h>
+
 struct state {
     uint64_t a, b, c, d;
 };
@@ -34,11 +36,18 @@ static inline void absorb(struct state *s, uint64_t word)
     s->a ^= word;
 }
 
-/* n bytes, at most 8, the first one lowest. */
-static inline uint64_t little(const unsigned char *p, size_t n)
+static inline uint64_t word(const unsigned char *p)
 {
-    uint64_t v = 0;
-    for (size_t i = 0; i < n; i++)
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return le64toh(v);
+}
+
+/* The last bytes, fewer than 8, and the length in the top one. */
+static inline uint64_t tail(const unsigned char *p, size_t left, size_t n)
+{
+    uint64_t v = (uint64_t)n << 56;
+    for (size_t i = 0; i < left; i++)
         v |= (uint64_t)p[i] << (8 * i);
     return v;
 }
@@ -52,8 +61,8 @@ uint64_t leat__siphash13(leat__sipkey key, leat_bytes bytes)
     size_t left = bytes.n;
 
     for (; left >= 8; p += 8, left -= 8)
-        absorb(&s, little(p, 8));
-    absorb(&s, little(p, left) | (uint64_t)bytes.n << 56);
+        absorb(&s, word(p));
+    absorb(&s, tail(p, left, bytes.n));
     s.c ^= 0xff;
     for (int i = 0; i < 3; i++)
         mix(&s);

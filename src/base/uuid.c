@@ -108,21 +108,34 @@ int64_t leat__uuid7_ms(const leat__uuid *id)
     return ms;
 }
 
-static bool dash_before(int byte)
+/* Four bytes as eight digits, all at once: each nibble gets a byte, and those
+ * above 9 carry into bit 4 when 6 is added, which moves them to the letters. */
+static void hex8(char *out, const uint8_t *p)
 {
-    return byte == 4 || byte == 6 || byte == 8 || byte == 10;
+    const uint64_t each = 0x0101010101010101, nibbles = 0x000f000f000f000f;
+    uint32_t x;
+    memcpy(&x, p, sizeof x);
+    uint64_t v = le32toh(x);
+    v = (v | v << 16) & 0x0000ffff0000ffff;
+    v = (v | v << 8) & 0x00ff00ff00ff00ff;
+    v = (v >> 4 & nibbles) | (v & nibbles) << 8;
+    uint64_t letters = (v + 6 * each) >> 4 & each;
+    v = htole64(v + '0' * each + letters * ('a' - '0' - 10));
+    memcpy(out, &v, sizeof v);
 }
 
 void leat__uuid_format(const leat__uuid *id, char out[LEAT__UUID_TEXT + 1])
 {
-    static const char hex[] = "0123456789abcdef";
-    for (int i = 0; i < 16; i++) {
-        if (dash_before(i))
-            *out++ = '-';
-        *out++ = hex[id->b[i] >> 4];
-        *out++ = hex[id->b[i] & 15];
-    }
-    *out = '\0';
+    char hex[32];
+    for (int i = 0; i < 4; i++)
+        hex8(hex + 8 * i, id->b + 4 * i);
+    memcpy(out, hex, 8);
+    memcpy(out + 9, hex + 8, 4);
+    memcpy(out + 14, hex + 12, 4);
+    memcpy(out + 19, hex + 16, 4);
+    memcpy(out + 24, hex + 20, 12);
+    out[8] = out[13] = out[18] = out[23] = '-';
+    out[36] = '\0';
 }
 
 /* 0..15, or -1. */
@@ -132,6 +145,11 @@ static int nibble(char c)
         return c - '0';
     c |= 0x20;
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool dash_before(int byte)
+{
+    return byte == 4 || byte == 6 || byte == 8 || byte == 10;
 }
 
 bool leat__uuid_parse(leat_bytes text, leat__uuid *id)

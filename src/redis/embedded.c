@@ -374,6 +374,16 @@ static leat_code fail_ended(const leat__embedded *e, int status,
                                 words, e->log_file);
 }
 
+static leat_code fail_noexec(int sys, leat_error *err)
+{
+    if (sys == ENOENT || sys == EACCES || sys == ENOEXEC || sys == ENOTDIR)
+        return leat__fail_errno(err, LEAT_ENOENT, sys,
+                                "embedded: redis-server cannot be run (" INSTALL
+                                ")");
+    return leat__fail_errno(err, LEAT_EIO, sys,
+                            "embedded: redis-server cannot be started");
+}
+
 /* Read what the guardian has to say, if anything.  *report is closed when it
  * will say no more. */
 static leat_code hear(const leat__embedded *e, int *report, leat_error *err)
@@ -392,9 +402,7 @@ static leat_code hear(const leat__embedded *e, int *report, leat_error *err)
     if (r.news == LEAT__GUARDIAN_ENDED)
         return fail_ended(e, r.detail, err);
     if (r.news == LEAT__GUARDIAN_NOEXEC)
-        return leat__fail_errno(err, LEAT_ENOENT, r.detail,
-                                "embedded: redis-server cannot be run (" INSTALL
-                                ")");
+        return fail_noexec(r.detail, err);
     return leat__fail_errno(err, LEAT_EIO, r.detail,
                             "embedded: the guardian cannot work in '%s'",
                             e->dir);

@@ -68,20 +68,32 @@ put_bytes(char *p, const char *s, size_t n)
         memcpy(&e, s + n - 4, 4);
         memcpy(p, &c, 4);
         memcpy(p + n - 4, &e, 4);
-    } else {
-        for (size_t i = 0; i < n; i++)
-            p[i] = s[i];
+    } else if (n > 0) {
+        p[0] = s[0];
+        p[n / 2] = s[n / 2];
+        p[n - 1] = s[n - 1];
     }
     return p + n;
+}
+
+/* Adds a bulk of n bytes to *all; false when that is beyond all memory, which
+ * also keeps the sum of the short ones from ever overflowing. */
+static bool add_long_bulk(size_t *all, size_t n)
+{
+    if (__builtin_add_overflow(*all, n, all) || *all > SIZE_MAX / 2)
+        return false;
+    *all += 1 + digits(n) + 2 + 2;
+    return true;
 }
 
 size_t leat__resp_command_size(const leat_bytes *argv, size_t n)
 {
     size_t all = 1 + digits(n) + 2;
     for (size_t i = 0; i < n; i++) {
-        size_t around = 1 + digits(argv[i].n) + 2 + 2;
-        if (__builtin_add_overflow(all, around, &all) ||
-            __builtin_add_overflow(all, argv[i].n, &all))
+        size_t len = argv[i].n;
+        if (len < 100)
+            all += len + (len < 10 ? 6 : 7);
+        else if (!add_long_bulk(&all, len))
             return SIZE_MAX;
     }
     return all;
@@ -92,7 +104,8 @@ char *leat__resp_array_head(char *p, size_t n)
     return put_head(p, '*', n);
 }
 
-static inline char *put_bulk(char *p, const void *bytes, size_t n)
+static inline __attribute__((always_inline)) char *
+put_bulk(char *p, const void *bytes, size_t n)
 {
     p = put_bytes(put_head(p, '$', n), bytes, n);
     memcpy(p, "\r\n", 2);

@@ -42,7 +42,7 @@
 #define PAUSE_MIN_MS  100 /* before a server that died is started again  */
 #define PAUSE_MAX_MS  5000
 #define STABLE_MS     10000 /* having lived that long, it is forgiven      */
-#define LOG_MAX_BYTES (1024 * 1024)
+#define LOG_MAX_BYTES (1024L * 1024)
 #define REPORT_FD     3
 
 typedef struct guardian {
@@ -207,7 +207,7 @@ static void open_log(guardian *g)
 {
     struct stat st;
     if (stat(LEAT__EMBEDDED_LOG, &st) == 0 && st.st_size > LOG_MAX_BYTES)
-        rename(LEAT__EMBEDDED_LOG, LEAT__EMBEDDED_LOG ".1");
+        (void)rename(LEAT__EMBEDDED_LOG, LEAT__EMBEDDED_LOG ".1");
     g->log = open(LEAT__EMBEDDED_LOG,
                   O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (g->log < 0)

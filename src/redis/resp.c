@@ -30,9 +30,10 @@
 enum {
     FIRST_NODES = 16,
     KEPT_NODES = 64 * 1024, /* more are freed after a small reply */
-    SHORT_HEAD = 4,         /* "$7\r\n"                            */
-    SHORT_BULK = 99,        /* bytes of a bulk that take_plain takes */
-    SHORT_LINE = 16,        /* looked at without memchr            */
+    SHORT_HEAD = 4,         /* "$7
+"                            */
+    SHORT_BULK = 99,        /* bytes of a bulk, and of a line, that  */
+    SHORT_LINE = 16,        /* take_plain takes                    */
     MAX_DIGITS = 19,        /* any such number fits in a uint64_t  */
     MAX_DOUBLE_TEXT = 340,  /* DBL_MAX with 17 decimals is 327     */
 };
@@ -106,6 +107,8 @@ void leat__resp_init(leat__resp *d, const leat__resp_limits *limits)
     if (d->limits.bulk > PTRDIFF_MAX - 2)
         d->limits.bulk = PTRDIFF_MAX - 2;
     d->limits.line = (uint32_t)or_default(l.line, 64 * 1024);
+    if (d->limits.line < SHORT_LINE)
+        d->limits.line = SHORT_LINE;
     d->limits.reply = or_default(l.reply, 512 * 1024 * 1024);
     leat__resp_reset(d);
 }
@@ -272,15 +275,7 @@ static inline step find_cr(const char *s, const char *end, const char *from,
 {
     bool over = (uint64_t)(end - s) > limit;
     const char *stop = over ? s + limit + 1 : end;
-    const char *c = from;
-    while (c < stop && c - from < SHORT_LINE && (unsigned char)*c > '\r')
-        c++;
-    if (stop - c > 1 && is_crlf(c)) {
-        *cr = c;
-        return TAKEN;
-    }
-    from = c;
-    c = memchr(from, '\r', (size_t)(stop - from));
+    const char *c = memchr(from, '\r', (size_t)(stop - from));
     if (memchr(from, '\n', (size_t)((c ? c : stop) - from)))
         return WRONG_LINE;
     if (!c)
@@ -550,7 +545,7 @@ static inline step take_item(leat__resp *d, const char *p, const char **at,
     return TAKEN;
 }
 
-static leat__resp_state stop(leat__resp *d, size_t n, step why, leat_error *err)
+static leat__resp_state halt(leat__resp *d, size_t n, step why, leat_error *err)
 {
     if (why == SHORT && n < d->limits.reply) {
         d->scan = n - 1; /* the last byte may be half a line end */
@@ -614,10 +609,21 @@ static inline const char *short_length(const char *s, const char *end,
     return a > 0 && b < 10 && end - s > 3 && is_crlf(s + 2) ? s + 4 : NULL;
 }
 
+/* Where a status of at most SHORT_LINE plain bytes ends; NULL when s is not the
+ * beginning of one. */
+static inline const char *short_line(const char *s, const char *end)
+{
+    const char *stop = end - s > SHORT_LINE + 1 ? s + SHORT_LINE + 1 : end - 1;
+    while (s < stop && (unsigned char)*s > '\r')
+        s++;
+    return s < stop && is_crlf(s) ? s : NULL;
+}
+
 /* Take what most of most replies is, strings and arrays with lengths of one or
- * two digits, as far as nothing unusual comes up: an end of the bytes or of
- * the nodes, a limit, another type, an attribute.  That is left to take_next,
- * which knows everything; this only knows it faster. */
+ * two digits, small integers and short statuses, as far as nothing unusual
+ * comes up: an end of the bytes or of the nodes, a limit, another type, an
+ * attribute.  That is left to take_next, which knows everything; this only
+ * knows it faster. */
 static inline void take_plain(leat__resp *d, const char *p, const char *end)
 {
     leat_reply *nodes = d->nodes, *r = nodes + d->count;
@@ -626,9 +632,14 @@ static inline void take_plain(leat__resp *d, const char *p, const char *end)
     const char *at = p + d->pos, *s;
     uint32_t n;
 
-    while (r < full && end - at >= SHORT_HEAD &&
-           (s = short_length(at + 1, end, &n)) != NULL) {
-        if (*at == '$') {
+    while (r < full && end - at >= SHORT_HEAD) {
+        s = short_length(at + 1, end, &n);
+        if (!s) {
+            if (*at != '+' || !(s = short_line(at + 1, end)))
+                break;
+            set_text(r++, LEAT_REPLY_STATUS, at + 1, (size_t)(s - at - 1));
+            at = s + 2;
+        } else if (*at == '$') {
             if (end - s < n + 2 || !is_crlf(s + n))
                 break;
             set_text(r++, LEAT_REPLY_STRING, s, n);
@@ -667,13 +678,14 @@ leat__resp_state leat__resp_decode(leat__resp *d, const char *p, size_t n,
         n = (size_t)d->limits.reply;
 
     do {
-        take_plain(d, p, p + n);
+        if (d->count < d->cap)
+            take_plain(d, p, p + n);
         if (d->stack[d->depth].left == 0)
             continue;
         step st = take_next(d, p, p + n, err);
         if (st != TAKEN)
-            return stop(d, n, st, err);
-    } while (d->stack[d->depth].left > 0 || !close_full(d));
+            return halt(d, n, st, err);
+    } while (d->stack[d->depth].left > 0 || (d->depth > 0 && !close_full(d)));
     *used = d->pos;
     return LEAT__RESP_DONE;
 }

@@ -37,7 +37,7 @@ typedef struct leat__resp_limits {
     uint32_t depth;    /* 0: 8, at most LEAT__RESP_MAX_DEPTH            */
     uint32_t elements; /* nodes of one reply; 0: 1 Mi                   */
     uint64_t bulk;     /* bytes of one bulk, at least 99; 0: 64 MiB    */
-    uint32_t line;     /* bytes of one line; 0: 64 KiB                  */
+    uint32_t line;     /* bytes of one line, at least 16; 0: 64 KiB     */
     uint64_t reply;    /* bytes of one reply; 0: 512 MiB                */
 } leat__resp_limits;
 
@@ -95,7 +95,7 @@ leat_reply *leat__reply_copy(const leat_reply *r, leat_error *err);
 /* ---- encoding ---------------------------------------------------------
  * Commands are arrays of bulk strings, never inline. */
 
-/* How many bytes the command takes; SIZE_MAX when no size_t can say it. */
+/* How many bytes the command takes; SIZE_MAX when no memory has room for it. */
 size_t leat__resp_command_size(const leat_bytes *argv, size_t n);
 
 /* Write it at p, which has that much room; returns the end. */

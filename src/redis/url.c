@@ -18,7 +18,7 @@
 
 #define NEAR        2 /* letters that may differ in a "did you mean" */
 #define WORD        32
-#define MAX_WAIT_MS (24 * 3600 * 1000)
+#define MAX_WAIT_MS (INT64_C(24) * 3600 * 1000)
 
 typedef struct span {
     const char *p;

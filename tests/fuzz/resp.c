@@ -32,7 +32,7 @@ static char *block(const char *p, size_t n)
 static const leat__resp_limits limits[] = {
     { 0 },
     { .depth = 2, .elements = 6, .bulk = 120, .line = 20, .reply = 200 },
-    { .depth = 32, .elements = 40, .line = 3 },
+    { .depth = 32, .elements = 40, .line = 18 },
     { .reply = 24 },
 };
 

@@ -387,6 +387,29 @@ a_server_that_is_stopped_is_waited_for_until_the_deadline(void **state)
     assert_int_equal(server(), was);
 }
 
+/* Two servers on one directory would destroy its data. */
+static void no_second_server_starts_beside_one_that_does_not_end(void **state)
+{
+    char path[192];
+    (void)state;
+    user *a = attached_user(0);
+    assert_string_equal(ask(a, "set x 1"), "OK");
+    pid_t was = server();
+    kill(was, SIGSTOP);
+    kill(guardian(), SIGKILL);
+    wait_until(inhabitants() == 1, 2000);
+    snprintf(path, sizeof path, "%s/redis.sock", dir);
+    assert_int_equal(unlink(path), 0);
+    assert_non_null(strstr(ask(a, "ensure 300"), "LEAT_ETIMEOUT"));
+    assert_int_equal(server(), was);
+    assert_int_equal(inhabitants(), 1);
+    kill(was, SIGCONT);
+    assert_string_equal(ask(a, "ensure 10000"), "ok");
+    assert_string_equal(ask(a, "get x"), "lost");
+    assert_string_equal(ask(a, "get x"), "1");
+    assert_int_equal(starts_in_log(), 2);
+}
+
 /* ---- refusals --------------------------------------------------------- */
 
 static void refused(const char *in, leat_code code, const char *words)
@@ -573,6 +596,7 @@ int main(void)
         with_directory(the_starter_keeps_no_child),
         with_directory(
             a_server_that_is_stopped_is_waited_for_until_the_deadline),
+        with_directory(no_second_server_starts_beside_one_that_does_not_end),
         with_directory(a_directory_others_may_enter_is_refused),
         with_directory(a_path_that_cannot_be_is_refused),
         with_directory(the_longest_path_works),

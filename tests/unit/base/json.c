@@ -30,13 +30,17 @@ static void finish(leat_json *j, const char *want)
     leat_json_free(j);
 }
 
+/* Ends j's life: it has failed, stays so, and a clear makes it good again. */
 static void finish_failed(leat_json *j, leat_code code)
 {
-    leat_error e = { 0 };
-    leat_json_int(j, NULL, 1);
+    leat_error first = { 0 }, later = { 0 };
+    assert_null(leat_json_done(j, NULL, &first));
+    assert_int_equal(first.code, code);
+    assert_null(strstr(first.msg, "still open"));
     leat_json_end(j);
-    assert_null(leat_json_done(j, NULL, &e));
-    assert_int_equal(e.code, code);
+    leat_json_int(j, NULL, 1);
+    assert_null(leat_json_done(j, NULL, &later));
+    assert_string_equal(later.msg, first.msg);
     leat_json_clear(j);
     leat_json_int(j, NULL, 1);
     finish(j, "1");
@@ -189,7 +193,7 @@ static void raw_bytes_that_are_no_json_fail_the_text(void **state)
         ".5",      "1.",       "1e",          "--1",        "-",        "1 2",
         "tru",     "truex",    "nul",         "NaN",        "'a'",      "\"a",
         "\"\n\"",  "\"\\x\"",  "\"\\u12g4\"", "\"\\u12",    "\"\xff\"", "\"\\",
-        "[1 2]",   "[1}",      "/**/1"
+        "[1 2]",   "[1",       "[[1]",        "{\"a\":1",   "[1}",      "/**/1"
     };
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

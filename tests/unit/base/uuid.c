@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -211,6 +212,22 @@ static void text_comes_back_as_the_same_id(void **state)
     assert_string_equal(out, text);
 }
 
+static void every_digit_is_written_rightly(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 256; i++) {
+        leat__uuid id, back;
+        char out[LEAT__UUID_TEXT + 1], two[3];
+        for (int k = 0; k < 16; k++)
+            id.b[k] = (uint8_t)(i + 17 * k);
+        leat__uuid_format(&id, out);
+        snprintf(two, sizeof two, "%02x", i);
+        assert_memory_equal(out, two, 2);
+        assert_true(leat__uuid_parse(leat_str(out), &back));
+        assert_memory_equal(&id, &back, sizeof id);
+    }
+}
+
 static void what_is_no_uuid_is_refused(void **state)
 {
     const char *bad[] = {
@@ -242,6 +259,7 @@ int main(void)
         in_world(a_forked_child_makes_other_ids),
         cmocka_unit_test(threads_share_a_generator_without_repeating),
         cmocka_unit_test(text_comes_back_as_the_same_id),
+        cmocka_unit_test(every_digit_is_written_rightly),
         cmocka_unit_test(what_is_no_uuid_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

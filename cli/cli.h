@@ -1,0 +1,358 @@
+/*
+ * cli.h: what the parts of the command share.
+ *
+ * A run goes through three steps: parse.c turns words into a command and its
+ * options (commands.c is the table), settings.c fills what the words did not
+ * say from environment, context and configuration, and the command's function
+ * runs and returns the exit code.  Everything a command prints to stdout goes
+ * through output.c; everything for people to stderr goes through report.c.
+ *
+ * Threads: none here; the library may have its own.
+ */
+#ifndef LEAT_CLI_H
+#define LEAT_CLI_H
+
+#include <leat/leat.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+/* Exit codes, after sysexits.h. */
+enum {
+    EXIT_DONE = 0,
+    EXIT_NO = 1,           /* a negative answer, or something is missing */
+    EXIT_USAGE = 64,       /* the words given make no sense              */
+    EXIT_DATA = 65,        /* bytes that are not what they should be     */
+    EXIT_UNAVAILABLE = 69, /* the server cannot be reached or refuses    */
+    EXIT_BUG = 70,         /* our mistake                                */
+    EXIT_IO = 74,          /* the operating system failed a call         */
+    EXIT_TRY_AGAIN = 75,   /* timeout, or the outcome is unknown         */
+    EXIT_DENIED = 77,      /* credentials or rights                      */
+    EXIT_CONFIG = 78,      /* a configuration file, variable or server   */
+    EXIT_SIGNAL = 128      /* plus the number of the signal              */
+};
+
+/* ---- the table (commands.c) ------------------------------------------- */
+
+typedef enum value_kind {
+    VALUE_NONE = 0, /* a switch                                   */
+    VALUE_TEXT,
+    VALUE_COUNT,    /* a whole number from 1                      */
+    VALUE_DURATION, /* 500ms, 5s, 2m, 1h; a bare number: seconds  */
+    VALUE_CHOICE,   /* one word of choices                        */
+    VALUE_FILE,
+    VALUE_DIR,
+    VALUE_CONTEXT /* the name of a context                      */
+} value_kind;
+
+typedef struct option {
+    const char *name; /* without dashes; NULL ends a list          */
+    char letter;      /* 0: none                                   */
+    value_kind kind;
+    const char *value;   /* what the value is called in help          */
+    const char *initial; /* the default as text; NULL: none           */
+    const char *choices; /* of a VALUE_CHOICE, split by spaces        */
+    bool setting;        /* may stand in a configuration file         */
+    bool no_flag;        /* a setting without an option: secrets      */
+    const char *help;    /* one sentence, or a few                    */
+} option;
+
+typedef struct example {
+    const char *line; /* NULL ends a list */
+    const char *what;
+} example;
+
+struct cli;
+
+typedef struct command {
+    const char *noun;    /* the first word                            */
+    const char *verb;    /* the second; NULL: there is none           */
+    const char *aliases; /* of its last word, split by spaces         */
+    const char *args;    /* as shown: "NAME [URL]"; "" for none       */
+    int min_args, max_args;
+    const char *arg_words; /* completion: words, or "@context" ...    */
+    const char *summary;
+    const char *text; /* paragraphs, split by an empty line        */
+    const option *options;
+    const example *examples;
+    int (*run)(struct cli *c);
+    bool hidden; /* our own use: not shown                     */
+} command;
+
+typedef struct group { /* a noun that has verbs */
+    const char *noun;
+    const char *aliases;
+    const char *summary;
+    const char *text;
+} group;
+
+extern const command commands[]; /* noun NULL ends it */
+extern const group groups[];
+extern const option global_options[];
+
+const group *group_find(const char *noun);
+/* The first command of that noun after `after`; NULL starts, and ends. */
+const command *command_next(const char *noun, const command *after);
+
+/* The variable of an option, LEAT_NO_HEADERS, written to out. */
+const char *option_env(const option *o, char *out, size_t room);
+
+/* ---- values and their origin (settings.c) ----------------------------- */
+
+/* Later beats earlier. */
+typedef enum origin {
+    FROM_DEFAULT = 0,
+    FROM_SYSTEM_FILE,
+    FROM_USER_FILE,
+    FROM_CONTEXT,
+    FROM_ENV,
+    FROM_CHOSEN_CONTEXT, /* the context was named by --context */
+    FROM_FLAG
+} origin;
+
+typedef struct value {
+    const option *option;
+    char *text; /* NULL: not given */
+    int times;  /* how often a switch was given */
+    origin origin;
+    char where[160]; /* "LEAT_URL", "~/.config/...:3", "--url" */
+} value;
+
+#define MAX_VALUES 48
+
+typedef struct cli {
+    const command *command; /* NULL: none was named */
+    const group *group;     /* a group without its verb */
+    char **args;
+    int arg_count;
+    value values[MAX_VALUES];
+    int value_count;
+    bool help;
+    struct config *config; /* loaded by settings_load */
+    bool color_out, color_err;
+} cli;
+
+bool settings_load(cli *c, int *code);
+void settings_free(cli *c);
+
+value *value_find(cli *c, const char *name);
+const char *value_text(cli *c, const char *name); /* NULL: not given */
+bool value_on(cli *c, const char *name);
+int64_t value_count(cli *c, const char *name);
+int64_t value_ms(cli *c, const char *name);
+
+/* Check a text against the option; false with the reason in why. */
+bool value_check(const option *o, const char *text, char *why, size_t room);
+bool bool_parse(const char *text, bool *on);
+bool duration_parse(const char *text, int64_t *ms);
+
+/* Credentials that may be used with the URL in force; NULL: none. */
+typedef struct login {
+    const char *user;
+    char *password; /* freed by login_free */
+} login;
+bool login_get(cli *c, login *out, int *code);
+void login_free(login *l);
+
+int settings_show(cli *c, bool origins);
+
+/* ---- the configuration file (toml.c, contexts.c) ---------------------- */
+
+typedef struct toml_item {
+    char *table; /* "" or "context.NAME" */
+    char *key;   /* NULL: the table's header itself */
+    char *text;  /* the value; booleans are "true" or "false" */
+    bool is_text;
+    int line; /* from 1 */
+} toml_item;
+
+typedef struct toml {
+    char *path;
+    char *source;
+    toml_item *items;
+    size_t count;
+} toml;
+
+/* Read a file.  1: read; 0: there is none; -1: refused, *code set and said. */
+int toml_read(toml *t, const char *path, int *code);
+bool toml_parse(toml *t, char *why, size_t room, int *line);
+void toml_free(toml *t);
+const toml_item *toml_get(const toml *t, const char *table, const char *key);
+bool toml_has_table(const toml *t, const char *table);
+
+/* Edits of the text; comments and order stay.  The result is malloced. */
+char *toml_set(const toml *t, const char *table, const char *key,
+               const char *text);
+char *toml_remove_table(const toml *t, const char *table);
+char *toml_remove_key(const toml *t, const char *table, const char *key);
+
+/* Replace the file by this text: temporary file, fsync, rename; mode 0600. */
+bool toml_write(const char *path, const char *text, int *code);
+
+#define MAX_CONFIG_FILES 8
+
+typedef struct config {
+    toml files[MAX_CONFIG_FILES]; /* the user's first */
+    size_t count;
+    bool has_user_file;
+    char *user_path;
+    char *context; /* the one in force; NULL: none */
+    origin context_origin;
+} config;
+
+bool config_load(cli *c, int *code);
+void config_free(config *f);
+bool context_exists(const config *f, const char *name);
+bool context_name_ok(const char *name);
+void context_each(const config *f,
+                  void (*fn)(void *arg, const char *name, const toml *file),
+                  void *arg);
+
+/* ---- parsing and help ------------------------------------------------- */
+
+/* Read the words; on failure says why and returns the exit code, else 0. */
+int parse_words(cli *c, int argc, char **argv);
+
+/* The word of the list nearest to this one, or NULL when none is near. */
+const char *nearest(const char *word, const char *const *list, size_t n);
+/* Is word one of the words in list, which is split by spaces? */
+bool in_words(const char *list, const char *word);
+
+void help_short(FILE *f);
+int help_show(cli *c, FILE *f);
+void help_command(cli *c, const command *cmd, FILE *f);
+void wrap(FILE *f, const char *text, int indent, int width);
+
+/* ---- reporting (report.c) --------------------------------------------- */
+
+/* Print "leat: ..." and, unless NULL, "hint: ..."; returns code. */
+int fail(int code, const char *hint, const char *fmt, ...) LEAT_PRINTF(3, 4);
+
+/* The same for a library error, its exit code chosen by the error's. */
+int fail_with(const char *what, const leat_error *err, const char *hint);
+int exit_code(leat_code code);
+
+/* A remark for people; silent with -q. */
+void note(const char *fmt, ...) LEAT_PRINTF(1, 2);
+void hint(const char *fmt, ...) LEAT_PRINTF(1, 2);
+
+void report_style(bool color, bool quiet, int verbose);
+bool report_quiet(void);
+leat_logger report_logger(void);
+
+/* Never print this text again: it becomes *** in every report. */
+void secret_add(const char *text, size_t n);
+void secret_add_url(const char *url);
+
+/* A URL without its password, escaped; malloced. */
+char *url_mask(const char *url);
+/* The URL's password as it stands there; n 0: none. */
+leat_bytes url_password(const char *url);
+
+/* Printable: controls, bidi marks and what is not UTF-8 become \xNN. */
+char *printable(const char *s, size_t n);
+/* The columns that printable text takes. */
+int columns_of(const char *s);
+
+/* ---- output (output.c) ------------------------------------------------ */
+
+typedef enum column_kind {
+    COLUMN_TEXT = 0,
+    COLUMN_COUNT,
+    COLUMN_ID, /* a number that is a name: a process, a protocol */
+    COLUMN_BYTES,
+    COLUMN_REAL, /* three decimals */
+    COLUMN_BOOL,
+    COLUMN_TIME, /* milliseconds since 1970 */
+    COLUMN_LIST  /* texts split by newlines */
+} column_kind;
+
+typedef struct column {
+    const char *name; /* the JSON key and the heading */
+    column_kind kind;
+    bool extra; /* shown only where --columns asks for it */
+} column;
+
+typedef struct output output;
+
+/* Start a table of these columns; NULL with *code when the options are wrong.
+ * A record is one row: an object in JSON, one line per column in a table. */
+output *output_open(cli *c, const column *columns, size_t n, bool record,
+                    int *code);
+void output_text(output *o, const char *s);
+void output_number(output *o, int64_t v);
+void output_real(output *o, double v);
+void output_bool(output *o, bool v);
+void output_null(output *o);
+/* Write everything and free; 0 or an exit code.  drop writes nothing. */
+int output_close(output *o);
+void output_drop(output *o);
+
+/* ---- terminal (term.c) ------------------------------------------------ */
+
+bool term_color(FILE *f, const char *when);
+int term_width(void);
+bool term_utf8(void);
+
+typedef struct progress {
+    const char *what;
+    int64_t total, done;
+    int64_t start_ns, drawn_ns;
+    bool tty;
+} progress;
+
+void progress_start(progress *p, const char *what, int64_t total);
+void progress_set(progress *p, int64_t done);
+void progress_end(progress *p);
+
+/* ---- small things (util.c) -------------------------------------------- */
+
+/* Memory; the command ends with 75 when there is none. */
+void *grab(size_t n);
+void *regrab(void *p, size_t n);
+char *copy(const char *s);
+char *copy_n(const char *s, size_t n);
+char *format(const char *fmt, ...) LEAT_PRINTF(1, 2);
+
+int64_t now_ns(void);
+void sleep_ms(int64_t ms); /* ends early at a signal */
+void make_dirs(const char *path);
+char *home_path(const char *variable, const char *below_home, const char *rest);
+
+/* Read a small file whole, a zero after its end; NULL with errno. */
+char *slurp(int fd, size_t limit, size_t *n);
+
+/* The signal that asked us to stop, or 0. */
+extern volatile sig_atomic_t stop_signal;
+void catch_signals(void);
+
+/* ---- commands --------------------------------------------------------- */
+
+leat_client *client_open(cli *c, const char *url, const char *what, int *code);
+
+int run_up(cli *c);
+int run_down(cli *c);
+int run_status(cli *c);
+int run_ping(cli *c);
+int run_demo(cli *c);
+int run_version(cli *c);
+int run_help(cli *c);
+int run_completion(cli *c);
+int run_complete(cli *c);
+int run_man(cli *c);
+int run_context_ls(cli *c);
+int run_context_add(cli *c);
+int run_context_use(cli *c);
+int run_context_rm(cli *c);
+int run_context_show(cli *c);
+int run_config_show(cli *c);
+
+/* The pid file's holder of an embedded directory; 0: none. */
+char *embedded_dir(const char *url);
+long holder_pid(const char *dir);
+/* The number after "process_id:" of INFO; 0: unknown. */
+long server_pid(leat_client *client);
+/* Wait until that process is gone; false: it still runs. */
+bool wait_gone(long pid, int64_t timeout_ms);
+
+#endif

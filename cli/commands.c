@@ -1,0 +1,335 @@
+/*
+ * commands.c: the table that parser, help, manual pages and completion read.
+ *
+ * A new command is an entry here and its function.
+ */
+#include "cli.h"
+
+#include <ctype.h>
+
+const option global_options[] = {
+    { "url", 'u', VALUE_TEXT, "URL", "embedded:", NULL, true, false,
+      "The server: redis://host:6379/0, unix:///path/to/socket or "
+      "embedded:///dir, a private server in a directory." },
+    { "context", 0, VALUE_CONTEXT, "NAME", NULL, NULL, true, false,
+      "Use the settings of this context; see leat-context(1)." },
+    { "user", 0, VALUE_TEXT, "NAME", NULL, NULL, true, false,
+      "Log in as this user, instead of the URL's." },
+    { "password-file", 0, VALUE_FILE, "FILE", NULL, NULL, true, false,
+      "Read the password from the first line of a file that only you can "
+      "read." },
+    { "password", 0, VALUE_TEXT, "PASSWORD", NULL, NULL, true, true,
+      "The password itself; never an option, since everybody can see the "
+      "arguments of a program." },
+    { "config", 0, VALUE_FILE, "FILE", NULL, NULL, false, false,
+      "Read this configuration file and no other." },
+    { "output", 'o', VALUE_CHOICE, "FORMAT", NULL, "table json ndjson csv tsv",
+      true, false,
+      "How to print: table, json, ndjson, csv or tsv.  The default is table "
+      "on a terminal and tsv elsewhere." },
+    { "columns", 0, VALUE_TEXT, "NAMES", NULL, NULL, false, false,
+      "Print these columns, split by commas, in this order." },
+    { "no-headers", 0, VALUE_NONE, NULL, NULL, NULL, true, false,
+      "Print no headings in table, csv and tsv." },
+    { "utc", 0, VALUE_NONE, NULL, NULL, NULL, true, false,
+      "Print times in UTC." },
+    { "color", 0, VALUE_CHOICE, "WHEN", "auto", "auto always never", true,
+      false,
+      "When to use colours.  auto: on a terminal, unless NO_COLOR is set." },
+    { "timeout", 0, VALUE_DURATION, "TIME", "5s", NULL, true, false,
+      "How long to wait for the server: 500ms, 5s, 2m." },
+    { "quiet", 'q', VALUE_NONE, NULL, NULL, NULL, false, false,
+      "Say nothing but results and errors." },
+    { "verbose", 'v', VALUE_NONE, NULL, NULL, NULL, false, false,
+      "Say more; twice: everything." },
+    { "yes", 'y', VALUE_NONE, NULL, NULL, NULL, false, false,
+      "Do not ask before something is removed." },
+    { "help", 'h', VALUE_NONE, NULL, NULL, NULL, false, false,
+      "Explain the command." },
+    { 0 },
+};
+
+static const option up_options[] = {
+    { "dir", 0, VALUE_DIR, "DIR", NULL, NULL, false, false,
+      "Keep the server and its data in this directory." },
+    { "foreground", 'f', VALUE_NONE, NULL, NULL, NULL, false, false,
+      "Stay here until SIGINT or SIGTERM." },
+    { 0 },
+};
+
+static const option down_options[] = {
+    { "dir", 0, VALUE_DIR, "DIR", NULL, NULL, false, false,
+      "The directory that 'leat up' was given." },
+    { 0 },
+};
+
+static const option ping_options[] = {
+    { "count", 'c', VALUE_COUNT, "N", "5", NULL, false, false,
+      "Send this many." },
+    { "interval", 'i', VALUE_DURATION, "TIME", "200ms", NULL, false, false,
+      "Wait this long between two." },
+    { 0 },
+};
+
+static const option demo_options[] = {
+    { "count", 'n', VALUE_COUNT, "N", "100000", NULL, false, false,
+      "Publish this many messages." },
+    { "batch", 0, VALUE_COUNT, "N", "500", NULL, false, false,
+      "Read this many at a time, at most 10000." },
+    { "size", 0, VALUE_COUNT, "BYTES", "64", NULL, false, false,
+      "The size of a body, from 16 to 1048576." },
+    { 0 },
+};
+
+static const option add_options[] = {
+    { "use", 0, VALUE_NONE, NULL, NULL, NULL, false, false,
+      "Use it from now on." },
+    { "replace", 0, VALUE_NONE, NULL, NULL, NULL, false, false,
+      "Replace a context of that name." },
+    { 0 },
+};
+
+static const option show_options[] = {
+    { "origin", 0, VALUE_NONE, NULL, NULL, NULL, false, false,
+      "Say where each value came from." },
+    { 0 },
+};
+
+static const example up_examples[] = {
+    { "leat up", "start the default server; 'leat status' then finds it" },
+    { "leat up --dir ./data --foreground", "as a service, data in ./data" },
+    { 0 },
+};
+
+static const example down_examples[] = {
+    { "leat down --dir ./data", "stop the server of ./data; its data stays" },
+    { 0 },
+};
+
+static const example status_examples[] = {
+    { "leat status", "what the server is and how safely it keeps data" },
+    { "leat -u redis://db:6379 status -o json", "the same for a program" },
+    { 0 },
+};
+
+static const example ping_examples[] = {
+    { "leat ping -c 100 -i 10ms", "a hundred round trips" },
+    { 0 },
+};
+
+static const example demo_examples[] = {
+    { "leat demo", "100,000 messages through a private server" },
+    { "leat demo -n 5000 -u redis://localhost", "through your own" },
+    { 0 },
+};
+
+static const example context_examples[] = {
+    { "leat context add prod redis://db:6379 --password-file ~/.prod --use",
+      "name a server and use it from now on" },
+    { "leat context add prod - <url.txt",
+      "the URL from stdin, where nobody sees it" },
+    { 0 },
+};
+
+static const example completion_examples[] = {
+    { "source <(leat completion bash)", "for this shell" },
+    { "leat completion fish >~/.config/fish/completions/leat.fish",
+      "for every fish" },
+    { 0 },
+};
+
+static const example config_examples[] = {
+    { "leat config show --origin", "which file, variable or flag decided" },
+    { 0 },
+};
+
+const group groups[] = {
+    { "context", "ctx", "name servers and switch between them",
+      "A context is a named set of settings, first of all a URL, kept in "
+      "leat.toml(5).  One of them is in force: the one --context or "
+      "LEAT_CONTEXT names, else the one chosen by 'leat context use'." },
+    { "config", "cfg", "look at the settings in force",
+      "Settings come from flags, the environment, the context in force, "
+      "configuration files and defaults, in this order." },
+    { 0 },
+};
+
+const command commands[] = {
+    { .noun = "up",
+      .aliases = "start",
+      .args = "",
+      .summary = "start a private Redis server and keep it running",
+      .text = "Starts a Redis server of your own in a directory, reachable "
+              "only by you through a Unix socket, with appendonly on and "
+              "eviction off.  A small background process holds it, so that it "
+              "stays until 'leat down'.  Prints the URL.  Where it runs "
+              "already, this says so and succeeds.",
+      .options = up_options,
+      .examples = up_examples,
+      .run = run_up },
+    { .noun = "down",
+      .aliases = "stop",
+      .args = "",
+      .summary = "stop the server that 'up' keeps running",
+      .text = "Ends the background process of 'leat up'.  The server stops "
+              "when its last user is gone; the data stays in its directory.  "
+              "Where nothing runs, this says so and succeeds.",
+      .options = down_options,
+      .examples = down_examples,
+      .run = run_down },
+    { .noun = "status",
+      .aliases = "info",
+      .args = "",
+      .summary = "show what the server is and how safely it keeps data",
+      .text = "Connects and prints version, role, persistence, eviction "
+              "policy, memory and the latency of a ping.  Where the server "
+              "keeps less than a messaging system needs, warnings say what "
+              "to change.",
+      .examples = status_examples,
+      .run = run_status },
+    { .noun = "ping",
+      .args = "",
+      .summary = "measure the round trip to the server",
+      .text = "Sends PING and prints the least, mean, median and greatest "
+              "time in milliseconds.  Exits with 1 when some were not "
+              "answered.",
+      .options = ping_options,
+      .examples = ping_examples,
+      .run = run_ping },
+    { .noun = "demo",
+      .args = "",
+      .summary = "send messages through a private server and check each",
+      .text = "Starts a private server in a temporary directory, publishes "
+              "numbered messages on a stream, reads them back in order and "
+              "checks number, order and body of every one.  Exits with 1 if "
+              "one is missing, repeated, out of order or changed.  Leaves "
+              "nothing behind.\n\n"
+              "Only --url or --context on the command line make it use "
+              "another server, so that no demo runs on a server that merely "
+              "is configured; there it uses one key, leat:demo:..., and "
+              "removes it.",
+      .options = demo_options,
+      .examples = demo_examples,
+      .run = run_demo },
+    { .noun = "context",
+      .verb = "ls",
+      .aliases = "list",
+      .args = "",
+      .summary = "list the contexts",
+      .text = "Passwords in URLs are shown as ***.",
+      .run = run_context_ls },
+    { .noun = "context",
+      .verb = "add",
+      .aliases = "create new",
+      .args = "NAME URL",
+      .min_args = 2,
+      .max_args = 2,
+      .summary = "add a context",
+      .text = "Writes [context.NAME] to the configuration file, with the URL "
+              "and with --user and --password-file where they are given.  "
+              "The URL - is read from stdin.  The rest of the file, comments "
+              "too, stays as it is; its mode becomes 0600.",
+      .options = add_options,
+      .examples = context_examples,
+      .run = run_context_add },
+    { .noun = "context",
+      .verb = "use",
+      .aliases = "select",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@context",
+      .summary = "use a context from now on",
+      .text = "Sets context = \"NAME\" in the configuration file.",
+      .run = run_context_use },
+    { .noun = "context",
+      .verb = "rm",
+      .aliases = "remove delete",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@context",
+      .summary = "remove a context",
+      .text = "Asks first on a terminal; elsewhere it needs --yes.",
+      .run = run_context_rm },
+    { .noun = "context",
+      .verb = "show",
+      .aliases = "info",
+      .args = "[NAME]",
+      .max_args = 1,
+      .arg_words = "@context",
+      .summary = "show a context",
+      .text = "Without a name, the one in force.  Passwords are shown as "
+              "***.",
+      .run = run_context_show },
+    { .noun = "config",
+      .verb = "show",
+      .aliases = "ls",
+      .args = "",
+      .summary = "show the settings in force",
+      .text = "Passwords are shown as ***.",
+      .options = show_options,
+      .examples = config_examples,
+      .run = run_config_show },
+    { .noun = "completion",
+      .args = "SHELL",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "bash zsh fish",
+      .summary = "print the completion script of a shell",
+      .text = "SHELL is bash, zsh or fish.  The script asks leat itself, so "
+              "that names of contexts complete too.",
+      .examples = completion_examples,
+      .run = run_completion },
+    { .noun = "version",
+      .args = "",
+      .summary = "print the version and what is built in",
+      .text = "Also: leat --version.",
+      .run = run_version },
+    { .noun = "help",
+      .args = "[COMMAND...]",
+      .max_args = 2,
+      .arg_words = "@command",
+      .summary = "explain a command",
+      .text = "The same as --help after the command.",
+      .run = run_help },
+    { .noun = "__complete",
+      .args = "WORD...",
+      .max_args = 4096,
+      .summary = "",
+      .text = "",
+      .run = run_complete,
+      .hidden = true },
+    { .noun = "__man",
+      .args = "[PAGE]",
+      .max_args = 1,
+      .summary = "",
+      .text = "",
+      .run = run_man,
+      .hidden = true },
+    { 0 },
+};
+
+const group *group_find(const char *noun)
+{
+    for (const group *g = groups; g->noun; g++)
+        if (strcmp(g->noun, noun) == 0)
+            return g;
+    return NULL;
+}
+
+const command *command_next(const char *noun, const command *after)
+{
+    for (const command *k = after ? after + 1 : commands; k->noun; k++)
+        if (strcmp(k->noun, noun) == 0)
+            return k;
+    return NULL;
+}
+
+const char *option_env(const option *o, char *out, size_t room)
+{
+    snprintf(out, room, "LEAT_%s", o->name);
+    for (char *s = out; *s; s++)
+        *s = *s == '-' ? '_' : (char)toupper((unsigned char)*s);
+    return out;
+}

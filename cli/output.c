@@ -1,0 +1,525 @@
+/*
+ * output.c: what commands print on stdout: rows of typed columns.
+ *
+ *   table    aligned, humane units, for people; the default on a terminal
+ *   tsv      a heading and a line per row, tabs between; the default in a
+ *            pipe.  \t \n \r \\ and \xNN stand for bytes that would break it
+ *   csv      RFC 4180
+ *   json     one array of objects; a record is one object
+ *   ndjson   an object per line
+ *
+ * A cell is kept as a typed value and written in the form's own way, so that a
+ * number is a number in JSON and 1.5 MiB in a table.
+ */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct cell {
+    bool null;
+    char *text;
+    int64_t number;
+    double real;
+} cell;
+
+struct output {
+    const column *columns;
+    size_t count;
+    size_t *shown; /* indexes of the columns wanted, in their order */
+    size_t shown_count;
+    bool record, headers, color, tty, utc;
+    char form[8];
+    cell *cells; /* row after row, count each */
+    size_t cell_count, room;
+};
+
+/* ---- which columns ---------------------------------------------------- */
+
+static int find_column(const output *o, const char *name, size_t n)
+{
+    for (size_t i = 0; i < o->count; i++)
+        if (strlen(o->columns[i].name) == n &&
+            strncasecmp(o->columns[i].name, name, n) == 0)
+            return (int)i;
+    return -1;
+}
+
+static int bad_column(const output *o, const char *name, size_t n)
+{
+    char *list = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&list, &len);
+    if (!f)
+        return EXIT_TRY_AGAIN;
+    fputs("columns are", f);
+    for (size_t i = 0; i < o->count; i++)
+        fprintf(f, "%s %s", i ? "," : "", o->columns[i].name);
+    fclose(f);
+    int code = fail(EXIT_USAGE, list, "no column '%.*s'", (int)n, name);
+    free(list);
+    return code;
+}
+
+static int choose_columns(output *o, const char *list)
+{
+    o->shown = grab((o->count + (list ? strlen(list) : 0)) * sizeof *o->shown);
+    if (!list) {
+        for (size_t i = 0; i < o->count; i++)
+            if (!o->columns[i].extra)
+                o->shown[o->shown_count++] = i;
+        return 0;
+    }
+    for (const char *s = list; *s;) {
+        size_t n = strcspn(s, ",");
+        int i = find_column(o, s, n);
+        if (i < 0)
+            return bad_column(o, s, n);
+        o->shown[o->shown_count++] = (size_t)i;
+        s += n + (s[n] == ',');
+    }
+    return o->shown_count ? 0 : bad_column(o, "", 0);
+}
+
+void output_drop(output *o)
+{
+    for (size_t i = 0; i < o->cell_count; i++)
+        free(o->cells[i].text);
+    free(o->cells);
+    free(o->shown);
+    free(o);
+}
+
+output *output_open(cli *c, const column *columns, size_t n, bool record,
+                    int *code)
+{
+    output *o = grab(sizeof *o);
+    o->columns = columns;
+    o->count = n;
+    o->record = record;
+    o->headers = !value_on(c, "no-headers");
+    o->color = c->color_out;
+    o->tty = isatty(STDOUT_FILENO) == 1;
+    o->utc = value_on(c, "utc");
+    const char *form = value_text(c, "output");
+    snprintf(o->form, sizeof o->form, "%s",
+             form     ? form
+             : o->tty ? "table"
+                      : "tsv");
+    *code = choose_columns(o, value_text(c, "columns"));
+    if (*code == 0)
+        return o;
+    output_drop(o);
+    return NULL;
+}
+
+/* ---- cells ------------------------------------------------------------ */
+
+static cell *add(output *o)
+{
+    if (o->cell_count == o->room) {
+        o->room = o->room ? o->room * 2 : 32;
+        o->cells = regrab(o->cells, o->room * sizeof *o->cells);
+    }
+    cell *x = &o->cells[o->cell_count++];
+    memset(x, 0, sizeof *x);
+    return x;
+}
+
+void output_text(output *o, const char *s)
+{
+    cell *x = add(o);
+    x->null = !s;
+    x->text = s ? copy(s) : NULL;
+}
+
+void output_number(output *o, int64_t v)
+{
+    add(o)->number = v;
+}
+
+void output_real(output *o, double v)
+{
+    add(o)->real = v;
+}
+
+void output_bool(output *o, bool v)
+{
+    add(o)->number = v;
+}
+
+void output_null(output *o)
+{
+    add(o)->null = true;
+}
+
+/* ---- a cell as text --------------------------------------------------- */
+
+/* 2026-01-31T12:34:56.789+01:00, or with Z. */
+static char *rfc3339(int64_t ms, bool utc)
+{
+    time_t t = (time_t)(ms / 1000);
+    struct tm tm;
+    if (utc ? !gmtime_r(&t, &tm) : !localtime_r(&t, &tm))
+        return format("%lld", (long long)ms);
+    char text[32];
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
+    if (utc || tm.tm_gmtoff == 0)
+        return format("%s.%03dZ", text, (int)(ms % 1000));
+    long off = tm.tm_gmtoff / 60, abs = off < 0 ? -off : off;
+    return format("%s.%03d%c%02ld:%02ld", text, (int)(ms % 1000),
+                  off < 0 ? '-' : '+', abs / 60, abs % 60);
+}
+
+static char *thousands(int64_t v)
+{
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%lld", (long long)v);
+    char *out = grab((size_t)n * 2 + 1);
+    size_t o = 0;
+    for (int i = 0; i < n; i++) {
+        out[o++] = digits[i];
+        if (i < n - 1 && (n - 1 - i) % 3 == 0 && digits[i] != '-')
+            out[o++] = ',';
+    }
+    return out;
+}
+
+static char *humane_bytes(int64_t v)
+{
+    static const char *const units[] = { "KiB", "MiB", "GiB", "TiB" };
+    double x = (double)v;
+    int u = -1;
+    while (x >= 1024 && u < 3) {
+        x /= 1024;
+        u++;
+    }
+    return u < 0 ? format("%lld B", (long long)v)
+                 : format("%.1f %s", x, units[u]);
+}
+
+static char *list_text(const char *s)
+{
+    char *out = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&out, &n);
+    if (!f)
+        return copy("");
+    for (; *s; s++)
+        fputs(*s == '\n' ? "; " : (char[]){ *s, '\0' }, f);
+    fclose(f);
+    return out;
+}
+
+static char *cell_text(const output *o, const column *c, const cell *x,
+                       bool humane)
+{
+    if (x->null)
+        return copy(humane ? "-" : "");
+    switch (c->kind) {
+    case COLUMN_TEXT:
+        return copy(x->text);
+    case COLUMN_LIST:
+        return list_text(x->text);
+    case COLUMN_COUNT:
+        return humane ? thousands(x->number)
+                      : format("%lld", (long long)x->number);
+    case COLUMN_ID:
+        return format("%lld", (long long)x->number);
+    case COLUMN_BYTES:
+        return humane ? humane_bytes(x->number)
+                      : format("%lld", (long long)x->number);
+    case COLUMN_REAL:
+        return format("%.3f", x->real);
+    case COLUMN_BOOL:
+        if (humane)
+            return copy(x->number ? "yes" : "no");
+        return copy(x->number ? "true" : "false");
+    case COLUMN_TIME:
+        return rfc3339(x->number, o->utc);
+    }
+    return copy("");
+}
+
+static const cell *cell_at(const output *o, size_t row, size_t i)
+{
+    return &o->cells[row * o->count + o->shown[i]];
+}
+
+static const column *column_at(const output *o, size_t i)
+{
+    return &o->columns[o->shown[i]];
+}
+
+static size_t rows(const output *o)
+{
+    return o->cell_count / o->count;
+}
+
+/* ---- tsv and csv ------------------------------------------------------ */
+
+static void put_tsv(const char *s)
+{
+    for (; *s; s++) {
+        unsigned char b = (unsigned char)*s;
+        if (b == '\t')
+            fputs("\\t", stdout);
+        else if (b == '\n')
+            fputs("\\n", stdout);
+        else if (b == '\r')
+            fputs("\\r", stdout);
+        else if (b == '\\')
+            fputs("\\\\", stdout);
+        else if (b < 0x20 || b == 0x7f)
+            printf("\\x%02x", b);
+        else
+            putchar(b);
+    }
+}
+
+static void put_csv(const char *s)
+{
+    if (!s[strcspn(s, ",\"\r\n")]) {
+        fputs(s, stdout);
+        return;
+    }
+    putchar('"');
+    for (; *s; s++) {
+        if (*s == '"')
+            putchar('"');
+        putchar(*s);
+    }
+    putchar('"');
+}
+
+static void write_separated(const output *o, char between,
+                            void (*put)(const char *), const char *end)
+{
+    for (size_t i = 0; o->headers && i < o->shown_count; i++) {
+        if (i)
+            putchar(between);
+        put(column_at(o, i)->name);
+    }
+    if (o->headers)
+        fputs(end, stdout);
+    for (size_t r = 0; r < rows(o); r++) {
+        for (size_t i = 0; i < o->shown_count; i++) {
+            char *s = cell_text(o, column_at(o, i), cell_at(o, r, i), false);
+            char *safe = o->tty ? printable(s, strlen(s)) : copy(s);
+            if (i)
+                putchar(between);
+            put(safe);
+            free(safe);
+            free(s);
+        }
+        fputs(end, stdout);
+    }
+}
+
+/* ---- json ------------------------------------------------------------- */
+
+static void json_list(leat_json *j, const char *key, const char *s)
+{
+    leat_json_array(j, key);
+    while (*s) {
+        size_t n = strcspn(s, "\n");
+        leat_json_text(j, NULL, leat_mem(s, n));
+        s += n + (s[n] == '\n');
+    }
+    leat_json_end(j);
+}
+
+static void json_cell(const output *o, leat_json *j, const column *c,
+                      const cell *x)
+{
+    char *time = NULL;
+    if (x->null) {
+        leat_json_null(j, c->name);
+        return;
+    }
+    switch (c->kind) {
+    case COLUMN_TEXT:
+        leat_json_text(j, c->name, leat_str(x->text));
+        break;
+    case COLUMN_LIST:
+        json_list(j, c->name, x->text);
+        break;
+    case COLUMN_COUNT:
+    case COLUMN_ID:
+    case COLUMN_BYTES:
+        leat_json_int(j, c->name, x->number);
+        break;
+    case COLUMN_REAL: {
+        char number[40];
+        int n = snprintf(number, sizeof number, "%.3f", x->real);
+        leat_json_raw(j, c->name, leat_mem(number, (size_t)n));
+        break;
+    }
+    case COLUMN_BOOL:
+        leat_json_bool(j, c->name, x->number != 0);
+        break;
+    case COLUMN_TIME:
+        time = rfc3339(x->number, o->utc);
+        leat_json_str(j, c->name, time);
+        break;
+    }
+    free(time);
+}
+
+static int write_json(const output *o, bool lines)
+{
+    leat_error err = { 0 };
+    leat_json *j = leat_json_new(&err);
+    if (!j)
+        return fail_with("json", &err, NULL);
+    bool array = !lines && !o->record;
+    if (array)
+        leat_json_array(j, NULL);
+    for (size_t r = 0; r < rows(o); r++) {
+        leat_json_object(j, NULL);
+        for (size_t i = 0; i < o->shown_count; i++)
+            json_cell(o, j, column_at(o, i), cell_at(o, r, i));
+        leat_json_end(j);
+    }
+    if (array)
+        leat_json_end(j);
+    size_t n = 0;
+    const char *text = leat_json_done(j, &n, &err);
+    int code = text ? 0 : fail_with("json", &err, NULL);
+    if (text && n) {
+        fwrite(text, 1, n, stdout);
+        if (text[n - 1] != '\n')
+            putchar('\n');
+    }
+    leat_json_free(j);
+    return code;
+}
+
+/* ---- table ------------------------------------------------------------ */
+
+static char *table_cell(const output *o, size_t row, size_t i)
+{
+    char *s = cell_text(o, column_at(o, i), cell_at(o, row, i), true);
+    char *safe = printable(s, strlen(s));
+    free(s);
+    return safe;
+}
+
+static bool is_number(const column *c)
+{
+    return c->kind == COLUMN_COUNT || c->kind == COLUMN_ID ||
+           c->kind == COLUMN_BYTES || c->kind == COLUMN_REAL;
+}
+
+static void pad(int n)
+{
+    for (int i = 0; i < n; i++)
+        putchar(' ');
+}
+
+static const char *bold(const output *o)
+{
+    return o->color ? "\033[1m" : "";
+}
+
+static const char *plain(const output *o)
+{
+    return o->color ? "\033[0m" : "";
+}
+
+/* The texts of a list stand below the record, a line each. */
+static void write_list(const output *o, const char *s)
+{
+    while (*s) {
+        size_t n = strcspn(s, "\n");
+        char *line = printable(s, n);
+        printf("%s!%s %s\n", o->color ? "\033[33m" : "", plain(o), line);
+        free(line);
+        s += n + (s[n] == '\n');
+    }
+}
+
+/* One line per column: "version  7.0.15". */
+static void write_record(const output *o)
+{
+    int width = 0;
+    for (size_t i = 0; i < o->shown_count; i++)
+        if (columns_of(column_at(o, i)->name) > width)
+            width = columns_of(column_at(o, i)->name);
+    for (size_t i = 0; rows(o) && i < o->shown_count; i++) {
+        const char *name = column_at(o, i)->name;
+        const cell *x = cell_at(o, 0, i);
+        if (column_at(o, i)->kind == COLUMN_LIST) {
+            write_list(o, x->null ? "" : x->text);
+            continue;
+        }
+        if (o->headers) {
+            printf("%s%s%s", bold(o), name, plain(o));
+            pad(width - columns_of(name) + 2);
+        }
+        char *s = table_cell(o, 0, i);
+        puts(s);
+        free(s);
+    }
+}
+
+static void put_cell(const output *o, size_t i, const char *s, int width,
+                     bool heading)
+{
+    int room = width - columns_of(s);
+    bool right = is_number(column_at(o, i));
+    if (i)
+        pad(2);
+    if (right)
+        pad(room);
+    printf("%s%s%s", heading ? bold(o) : "", s, heading ? plain(o) : "");
+    if (!right && i + 1 < o->shown_count)
+        pad(room);
+}
+
+static void write_table(const output *o)
+{
+    int *width = grab(o->shown_count * sizeof *width);
+    char **text = grab((rows(o) * o->shown_count + 1) * sizeof *text);
+    for (size_t i = 0; i < o->shown_count; i++) {
+        width[i] = o->headers ? columns_of(column_at(o, i)->name) : 0;
+        for (size_t r = 0; r < rows(o); r++) {
+            char *s = text[r * o->shown_count + i] = table_cell(o, r, i);
+            if (columns_of(s) > width[i])
+                width[i] = columns_of(s);
+        }
+    }
+    for (size_t i = 0; o->headers && i < o->shown_count; i++)
+        put_cell(o, i, column_at(o, i)->name, width[i], true);
+    if (o->headers)
+        putchar('\n');
+    for (size_t r = 0; r < rows(o); r++) {
+        for (size_t i = 0; i < o->shown_count; i++) {
+            put_cell(o, i, text[r * o->shown_count + i], width[i], false);
+            free(text[r * o->shown_count + i]);
+        }
+        putchar('\n');
+    }
+    free(text);
+    free(width);
+}
+
+int output_close(output *o)
+{
+    int code = 0;
+    if (strcmp(o->form, "json") == 0)
+        code = write_json(o, false);
+    else if (strcmp(o->form, "ndjson") == 0)
+        code = write_json(o, true);
+    else if (strcmp(o->form, "csv") == 0)
+        write_separated(o, ',', put_csv, "\r\n");
+    else if (strcmp(o->form, "tsv") == 0)
+        write_separated(o, '\t', put_tsv, "\n");
+    else if (o->record)
+        write_record(o);
+    else
+        write_table(o);
+    output_drop(o);
+    return code;
+}

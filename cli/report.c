@@ -1,0 +1,352 @@
+/*
+ * report.c: what is said to people on stderr, and what must never be said.
+ *
+ *   leat: what: why
+ *   hint: what to do
+ *
+ * Every text passes two filters: registered secrets become ***, and what a
+ * terminal could take for a command is escaped.
+ */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <wchar.h>
+
+static struct {
+    bool color, quiet;
+    int verbose;
+} style;
+
+#define MAX_SECRETS 64
+static struct {
+    char *p;
+    size_t n;
+} secrets[MAX_SECRETS];
+static size_t secret_count;
+
+void report_style(bool color, bool quiet, int verbose)
+{
+    style.color = color;
+    style.quiet = quiet;
+    style.verbose = verbose;
+}
+
+bool report_quiet(void)
+{
+    return style.quiet;
+}
+
+/* One or two letters would blank out half of every sentence, and are no
+ * secret. */
+void secret_add(const char *text, size_t n)
+{
+    if (n < 3 || secret_count == MAX_SECRETS)
+        return;
+    secrets[secret_count].p = copy_n(text, n);
+    secrets[secret_count++].n = n;
+}
+
+static size_t secret_at(const char *s)
+{
+    size_t longest = 0;
+    for (size_t i = 0; i < secret_count; i++)
+        if (secrets[i].n > longest &&
+            strncmp(s, secrets[i].p, secrets[i].n) == 0)
+            longest = secrets[i].n;
+    return longest;
+}
+
+static char *without_secrets(const char *s)
+{
+    char *out = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&out, &n);
+    if (!f)
+        return copy("");
+    while (*s) {
+        size_t skip = secret_at(s);
+        if (skip)
+            fputs("***", f);
+        else
+            fputc(*s, f);
+        s += skip ? skip : 1;
+    }
+    fclose(f);
+    return out;
+}
+
+/* ---- printable text --------------------------------------------------- */
+
+/* The length of the UTF-8 sequence at s, its character in *ch; 0: not UTF-8,
+ * overlong or a surrogate. */
+static size_t utf8(const unsigned char *s, size_t n, uint32_t *ch)
+{
+    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+    size_t len = s[0] < 0x80             ? 1
+                 : (s[0] & 0xe0) == 0xc0 ? 2
+                 : (s[0] & 0xf0) == 0xe0 ? 3
+                 : (s[0] & 0xf8) == 0xf0 ? 4
+                                         : 0;
+    if (len == 0 || len > n)
+        return 0;
+    *ch = len == 1 ? s[0] : s[0] & (0xffu >> (len + 1));
+    for (size_t i = 1; i < len; i++) {
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+        *ch = *ch << 6 | (s[i] & 0x3f);
+    }
+    bool surrogate = *ch >= 0xd800 && *ch < 0xe000;
+    return *ch < least[len] || *ch > 0x10ffff || surrogate ? 0 : len;
+}
+
+/* Marks that reorder or hide what stands beside them. */
+static bool misleading(uint32_t ch)
+{
+    return ch < 0x20 || (ch >= 0x7f && ch < 0xa0) || ch == 0x61c ||
+           (ch >= 0x200b && ch <= 0x200f) || (ch >= 0x2028 && ch <= 0x202e) ||
+           (ch >= 0x2060 && ch <= 0x2069) || ch == 0xfeff;
+}
+
+char *printable(const char *s, size_t n)
+{
+    char *out = grab(n * 4 + 1);
+    size_t o = 0;
+    for (size_t i = 0; i < n;) {
+        uint32_t ch = 0;
+        size_t len = utf8((const unsigned char *)s + i, n - i, &ch);
+        bool keep = len && !misleading(ch);
+        if (len == 0)
+            len = 1;
+        for (size_t k = 0; k < len; k++, i++) {
+            if (keep)
+                out[o++] = s[i];
+            else
+                o += (size_t)snprintf(out + o, 5, "\\x%02x",
+                                      (unsigned char)s[i]);
+        }
+    }
+    out[o] = '\0';
+    return out;
+}
+
+int columns_of(const char *s)
+{
+    int columns = 0;
+    size_t n = strlen(s);
+    for (size_t i = 0; i < n;) {
+        uint32_t ch = 0;
+        size_t len = utf8((const unsigned char *)s + i, n - i, &ch);
+        int w = len > 1 ? wcwidth((wchar_t)ch) : 1;
+        columns += w < 0 ? 1 : w;
+        i += len ? len : 1;
+    }
+    return columns;
+}
+
+/* ---- lines ------------------------------------------------------------ */
+
+static void say(const char *label, const char *color, const char *text)
+{
+    char *clean = without_secrets(text);
+    char *shown = printable(clean, strlen(clean));
+    fprintf(stderr, "%s%s:%s %s\n", style.color ? color : "", label,
+            style.color ? "\033[0m" : "", shown);
+    free(shown);
+    free(clean);
+}
+
+LEAT_PRINTF(1, 0) static char *vformat(const char *fmt, va_list ap)
+{
+    char *p = NULL;
+    if (vasprintf(&p, fmt, ap) < 0)
+        p = copy("out of memory");
+    return p;
+}
+
+int fail(int code, const char *what_to_do, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    char *text = vformat(fmt, ap);
+    va_end(ap);
+    say("leat", "\033[1;31m", text);
+    if (what_to_do)
+        say("hint", "\033[36m", what_to_do);
+    free(text);
+    return code;
+}
+
+void note(const char *fmt, ...)
+{
+    if (style.quiet)
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    char *text = vformat(fmt, ap);
+    va_end(ap);
+    say("leat", "\033[1m", text);
+    free(text);
+}
+
+void hint(const char *fmt, ...)
+{
+    if (style.quiet)
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    char *text = vformat(fmt, ap);
+    va_end(ap);
+    say("hint", "\033[36m", text);
+    free(text);
+}
+
+static void on_log(void *arg, leat_level level, const char *line)
+{
+    (void)arg;
+    say(leat_level_name(level), "\033[2m", line);
+}
+
+leat_logger report_logger(void)
+{
+    leat_level level = style.verbose > 1   ? LEAT_LOG_DEBUG
+                       : style.verbose > 0 ? LEAT_LOG_INFO
+                                           : LEAT_LOG_WARN;
+    return (leat_logger){ .fn = style.quiet ? NULL : on_log, .level = level };
+}
+
+/* ---- library errors --------------------------------------------------- */
+
+/* The one place where a library code becomes an exit code. */
+static const struct {
+    int exit;
+    const char *hint;
+} answers[LEAT_CODES_] = {
+    [LEAT_OK] = { EXIT_DONE, NULL },
+    [LEAT_EUNKNOWN] = { EXIT_TRY_AGAIN, "the answer was lost: look before "
+                                        "you repeat, it may have happened" },
+    [LEAT_EINVAL] = { EXIT_USAGE, NULL },
+    [LEAT_ENOMEM] = { EXIT_TRY_AGAIN, NULL },
+    [LEAT_ENOENT] = { EXIT_NO, NULL },
+    [LEAT_EEXIST] = { EXIT_NO, NULL },
+    [LEAT_ECONN] = { EXIT_UNAVAILABLE,
+                     "is the server running? 'leat up' starts a private "
+                     "one, --url or LEAT_URL names another" },
+    [LEAT_ETIMEOUT] = { EXIT_TRY_AGAIN,
+                        "the server did not answer in time; --timeout 30s "
+                        "waits longer" },
+    [LEAT_EFULL] = { EXIT_TRY_AGAIN, NULL },
+    [LEAT_EBUSY] = { EXIT_TRY_AGAIN, NULL },
+    [LEAT_EREADONLY] = { EXIT_TRY_AGAIN, "name the master in the URL" },
+    [LEAT_EAUTH] = { EXIT_DENIED,
+                     "set LEAT_PASSWORD or LEAT_PASSWORD_FILE, and --user "
+                     "for an ACL user" },
+    [LEAT_ECONFLICT] = { EXIT_TRY_AGAIN, NULL },
+    [LEAT_ESERVER] = { EXIT_UNAVAILABLE, NULL },
+    [LEAT_EPROTO] = { EXIT_UNAVAILABLE, "is that a Redis server?" },
+    [LEAT_EDECODE] = { EXIT_DATA, NULL },
+    [LEAT_ESTALE] = { EXIT_TRY_AGAIN, NULL },
+    [LEAT_ETOOBIG] = { EXIT_DATA, NULL },
+    [LEAT_EUNSAFE] = { EXIT_CONFIG, NULL },
+    [LEAT_ENOTSUP] = { EXIT_CONFIG, "leat version lists what is built in" },
+    [LEAT_EFORK] = { EXIT_BUG, NULL },
+    [LEAT_ECLOSED] = { EXIT_BUG, NULL },
+    [LEAT_EIO] = { EXIT_IO, NULL },
+};
+
+int exit_code(leat_code code)
+{
+    return (unsigned)code < LEAT_CODES_ ? answers[code].exit : EXIT_BUG;
+}
+
+int fail_with(const char *what, const leat_error *err, const char *what_to_do)
+{
+    if (!what_to_do && (unsigned)err->code < LEAT_CODES_)
+        what_to_do = answers[err->code].hint;
+    return fail(exit_code(err->code), what_to_do, "%s: %s", what,
+                err->msg[0] ? err->msg : leat_code_text(err->code));
+}
+
+/* ---- URLs ------------------------------------------------------------- */
+
+/* Where user and password of a URL stand, also of one that is none: from
+ * after "://" (or the start) to the last @ that can belong to them. */
+static leat_bytes userinfo(const char *url)
+{
+    if (strncmp(url, "embedded:", 9) == 0)
+        return leat_mem(url, 0);
+    const char *start = strstr(url, "://");
+    start = start ? start + 3 : url;
+    if (start[0] == '/') /* unix:///path: no authority */
+        return leat_mem(url, 0);
+    const char *at = strrchr(start, '@');
+    return at ? leat_mem(start, (size_t)(at - start)) : leat_mem(url, 0);
+}
+
+/* The value of a query parameter that is a secret, at s; 0: none here. */
+static size_t secret_parameter(const char *s)
+{
+    static const char *const names[] = { "password=", "pass=",  "passwd=",
+                                         "auth=",     "token=", "secret=" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncasecmp(s, names[i], strlen(names[i])) == 0)
+            return strlen(names[i]);
+    return 0;
+}
+
+leat_bytes url_password(const char *url)
+{
+    leat_bytes who = userinfo(url);
+    const char *colon = who.n ? memchr(who.p, ':', who.n) : NULL;
+    if (colon)
+        return leat_mem(colon + 1,
+                        who.n - (size_t)(colon + 1 - (const char *)who.p));
+    for (const char *s = strchr(url, '?'); s; s = strchr(s + 1, '&')) {
+        size_t n = secret_parameter(s + 1);
+        if (n)
+            return leat_mem(s + 1 + n, strcspn(s + 1 + n, "&#"));
+    }
+    return leat_mem(url, 0);
+}
+
+void secret_add_url(const char *url)
+{
+    leat_bytes password = url_password(url), who = userinfo(url);
+    if (password.n)
+        secret_add(password.p, password.n);
+    else if (who.n) /* may be a password that lost its colon */
+        secret_add(who.p, who.n);
+}
+
+char *url_mask(const char *url)
+{
+    char *out = grab(strlen(url) * 4 + 8);
+    size_t o = 0;
+    leat_bytes who = userinfo(url);
+    const char *s = url;
+
+    if (who.n) {
+        const char *colon = memchr(who.p, ':', who.n);
+        /* A name alone may be a password that lost its colon. */
+        const char *keep = colon ? colon + 1 : who.p;
+        memcpy(out, url, (size_t)(keep - url));
+        o = (size_t)(keep - url);
+        memcpy(out + o, "***", 3);
+        o += 3;
+        s = (const char *)who.p + who.n;
+    }
+    while (*s) {
+        out[o++] = *s;
+        size_t n = *s == '?' || *s == '&' ? secret_parameter(s + 1) : 0;
+        s++;
+        if (n == 0)
+            continue;
+        memcpy(out + o, s, n);
+        memcpy(out + o + n, "***", 3);
+        o += n + 3;
+        s += n + strcspn(s + n, "&#");
+    }
+    out[o] = '\0';
+    char *shown = printable(out, o);
+    free(out);
+    return shown;
+}

@@ -1,0 +1,147 @@
+/*
+ * util.c: memory, time, files and signals of the command.
+ */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+volatile sig_atomic_t stop_signal;
+
+static void *grabbed(void *p)
+{
+    if (!p) {
+        fputs("leat: out of memory\n", stderr);
+        _exit(EXIT_TRY_AGAIN);
+    }
+    return p;
+}
+
+void *grab(size_t n)
+{
+    return grabbed(calloc(1, n ? n : 1));
+}
+
+void *regrab(void *p, size_t n)
+{
+    return grabbed(realloc(p, n ? n : 1));
+}
+
+char *copy_n(const char *s, size_t n)
+{
+    char *p = grab(n + 1);
+    if (n)
+        memcpy(p, s, n);
+    return p;
+}
+
+char *copy(const char *s)
+{
+    return copy_n(s, strlen(s));
+}
+
+char *format(const char *fmt, ...)
+{
+    char *p = NULL;
+    va_list ap;
+    va_start(ap, fmt);
+    if (vasprintf(&p, fmt, ap) < 0)
+        p = NULL;
+    va_end(ap);
+    return grabbed(p);
+}
+
+int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void sleep_ms(int64_t ms)
+{
+    struct timespec t = { .tv_sec = (time_t)(ms / 1000),
+                          .tv_nsec = (long)(ms % 1000) * 1000000 };
+    if (!stop_signal)
+        nanosleep(&t, NULL);
+}
+
+/* Make the directory and those above it, private; a failure shows when it is
+ * used. */
+void make_dirs(const char *path)
+{
+    char *p = copy(path);
+    for (char *s = p + 1; *s; s++) {
+        if (*s != '/')
+            continue;
+        *s = '\0';
+        (void)mkdir(p, 0700);
+        *s = '/';
+    }
+    (void)mkdir(p, 0700);
+    free(p);
+}
+
+/* $variable/rest, or $HOME/below_home/rest; NULL where neither is set.  A
+ * relative $XDG_... is to be ignored, says their specification. */
+char *home_path(const char *variable, const char *below_home, const char *rest)
+{
+    const char *base = getenv(variable);
+    if (base && base[0] == '/')
+        return format("%s/%s", base, rest);
+    const char *home = getenv("HOME");
+    if (!home || home[0] != '/')
+        return NULL;
+    return format("%s/%s/%s", home, below_home, rest);
+}
+
+char *slurp(int fd, size_t limit, size_t *n)
+{
+    size_t room = 4096, len = 0;
+    char *p = grab(room);
+    for (;;) {
+        ssize_t got = read(fd, p + len, room - len - 1);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            goto fail;
+        if (got == 0)
+            break;
+        len += (size_t)got;
+        if (len > limit) {
+            errno = EFBIG;
+            goto fail;
+        }
+        if (room - len < 2)
+            p = regrab(p, room *= 2);
+    }
+    p[len] = '\0';
+    *n = len;
+    return p;
+
+fail:
+    free(p);
+    return NULL;
+}
+
+/* The first signal asks, the second ends at once. */
+static void on_signal(int number)
+{
+    if (stop_signal)
+        _exit(EXIT_SIGNAL + number);
+    stop_signal = number;
+}
+
+void catch_signals(void)
+{
+    struct sigaction a = { .sa_handler = on_signal };
+    sigemptyset(&a.sa_mask);
+    sigaction(SIGINT, &a, NULL);
+    sigaction(SIGTERM, &a, NULL);
+    sigaction(SIGHUP, &a, NULL);
+    a.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &a, NULL);
+}

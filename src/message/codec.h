@@ -1,0 +1,22 @@
+/*
+ * codec.h: what the codecs share.
+ */
+#ifndef LEAT_MESSAGE_CODEC_H
+#define LEAT_MESSAGE_CODEC_H
+
+#include "base/error.h"
+#include <leat/message.h>
+
+/* Bytes one field may have.  A reader refuses longer ones, so a codec does not
+ * write them. */
+enum { LEAT__FIELD_MAX = 64 << 20 };
+
+/* LEAT_EINVAL unless the codec can put n messages in one entry. */
+leat_code leat__codec_check_count(const leat_codec *c, size_t n,
+                                  leat_error *err);
+
+/* LEAT_ETOOBIG when a field of n bytes could not be read back. */
+leat_code leat__codec_check_size(const leat_codec *c, const char *field,
+                                 size_t n, leat_error *err);
+
+#endif

@@ -1,0 +1,310 @@
+/*
+ * client.c: opening a client and one connection of it.
+ *
+ * A new connection is usable when the socket is there, the login is done and
+ * the server was looked at: each connection asks anew, because behind the same
+ * address there may be another server than before.
+ */
+#include "redis/client.h"
+#include "base/fork.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/system.h"
+#include "base/thread.h"
+#include "redis/facts.h"
+#include "redis/waker.h"
+
+#include <string.h>
+
+enum {
+    CONNECT_MS = 5000,
+    TIMEOUT_MS = 5000,
+    POOL = 16,
+    MAX_RETRY_MS = 2000,
+    MAX_MS = 24 * 3600 * 1000
+};
+
+static int64_t pick(int64_t own, int64_t url, int64_t def)
+{
+    int64_t v = own ? own : url ? url : def;
+    return v > MAX_MS ? MAX_MS : v;
+}
+
+static leat_code set_text(char **out, const char *own, const char *url,
+                          const char *def, leat_error *err)
+{
+    const char *s = own ? own : url ? url : def;
+    *out = s ? leat__strdup(s, err) : NULL;
+    return s && !*out ? LEAT_ENOMEM : LEAT_OK;
+}
+
+static leat_code fill_options(leat_client *c, const leat_client_opts *opts,
+                              leat_error *err)
+{
+    const leat__url *u = &c->url;
+    leat_client_opts *o = &c->opts;
+
+    if (opts)
+        *o = *opts;
+    o->connect_timeout_ms = pick(o->connect_timeout_ms, u->connect_timeout_ms,
+                                 CONNECT_MS);
+    o->timeout_ms = pick(o->timeout_ms, u->timeout_ms, TIMEOUT_MS);
+    o->pool_size = (int)pick(o->pool_size, u->pool_size, POOL);
+    o->max_retry_ms = (int)pick(o->max_retry_ms, 0, MAX_RETRY_MS);
+    o->resp2 = o->resp2 || u->protocol == 2;
+    if (o->connect_timeout_ms < 0 || o->timeout_ms < 0 || o->pool_size < 0 ||
+        o->max_retry_ms < 0 || o->window < 0)
+        return leat__fail(err, LEAT_EINVAL,
+                          "times, window and pool size cannot be negative");
+
+    leat_code rc = set_text(&c->name, o->name, u->client_name, "leat", err);
+    if (rc == LEAT_OK)
+        rc = set_text(&c->user, o->user, u->user, NULL, err);
+    if (rc == LEAT_OK)
+        rc = set_text(&c->password, o->password, u->password, NULL, err);
+    o->name = o->user = o->password = NULL; /* the caller's */
+    c->login = (leat__login){ .user = c->user,
+                              .password = c->password,
+                              .name = c->name,
+                              .db = u->db,
+                              .resp2 = o->resp2 };
+    return rc;
+}
+
+static leat_code supported(const leat__url *u, leat_error *err)
+{
+    if (u->tls)
+        return leat__fail(err, LEAT_ENOTSUP, "TLS is not part of this version");
+    if (u->kind == LEAT__URL_SENTINEL || u->kind == LEAT__URL_CLUSTER)
+        return leat__fail(err, LEAT_ENOTSUP, "%s is not part of this version",
+                          u->kind == LEAT__URL_CLUSTER ? "Redis Cluster"
+                                                       : "Redis Sentinel");
+    return LEAT_OK;
+}
+
+static leat_code print_url(leat_client *c, leat_error *err)
+{
+    leat__buf b = { 0 };
+    leat_code rc = leat__url_print(&c->url, &b, err);
+    if (rc == LEAT_OK)
+        rc = leat__buf_add(&b, "", 1, err);
+    c->shown = b.p;
+    return rc;
+}
+
+static void count_into(leat_client *c)
+{
+    leat_metrics *m = c->opts.metrics;
+    c->connects = leat_metrics_counter(m, "leat_redis_connects_total",
+                                       "Connections opened to Redis.", NULL, 0,
+                                       NULL);
+    c->failures = leat_metrics_counter(m, "leat_redis_connect_failures_total",
+                                       "Attempts to connect that failed.", NULL,
+                                       0, NULL);
+}
+
+static leat_client *client_new(leat_error *err)
+{
+    leat_client *c = leat__zalloc(sizeof *c, err);
+    if (!c)
+        return NULL;
+    c->forks = leat__fork_count();
+    pthread_mutex_init(&c->lock, NULL);
+    if (leat__cond_init(&c->freed, err) != LEAT_OK) {
+        pthread_mutex_destroy(&c->lock);
+        leat__free(c);
+        return NULL;
+    }
+    return c;
+}
+
+/* A refused connection is told at once: at the start it is more likely a wrong
+ * address than a passing failure.  A server that loads is waited for. */
+static leat_code first_connection(leat_client *c, leat_error *err)
+{
+    int64_t deadline = leat__deadline_ns(c->opts.connect_timeout_ms);
+    leat__backoff wait = { .base_ms = 20, .cap_ms = 200 };
+    leat_error e;
+    for (;;) {
+        leat_conn *conn = leat__client_dial(c, deadline, &e);
+        if (conn) {
+            c->total = 1;
+            c->idle = conn;
+            return LEAT_OK;
+        }
+        if (e.code != LEAT_EBUSY || leat__left_ms(deadline) == 0)
+            break;
+        leat__sleep_ms(leat__backoff_next_ms(&wait));
+    }
+    if (err)
+        *err = e;
+    return e.code;
+}
+
+leat_client *leat_client_open(const char *url, const leat_client_opts *opts,
+                              leat_error *err)
+{
+    if (!url) {
+        leat__fail(err, LEAT_EINVAL, "no URL was given");
+        return NULL;
+    }
+    leat_client *c = client_new(err);
+    if (!c)
+        return NULL;
+    if (leat__url_parse(&c->url, leat_str(url), err) != LEAT_OK ||
+        supported(&c->url, err) != LEAT_OK || print_url(c, err) != LEAT_OK ||
+        fill_options(c, opts, err) != LEAT_OK)
+        goto fail;
+    count_into(c);
+    leat__budget_init(&c->budget, c->opts.pool_size, 2 * c->opts.pool_size);
+    if (c->url.kind == LEAT__URL_EMBEDDED) {
+        c->embedded = leat__embedded_attach(c->url.path, &c->opts.log,
+                                            c->opts.connect_timeout_ms, err);
+        if (!c->embedded)
+            goto fail;
+    }
+    if (first_connection(c, err) != LEAT_OK)
+        goto fail;
+    return c;
+
+fail:
+    leat__client_destroy(c);
+    return NULL;
+}
+
+void leat__client_destroy(leat_client *c)
+{
+    leat__embedded_detach(c->embedded);
+    leat__url_release(&c->url);
+    leat__free_secret(c->password);
+    leat__free(c->user);
+    leat__free(c->name);
+    leat__free(c->shown);
+    pthread_cond_destroy(&c->freed);
+    pthread_mutex_destroy(&c->lock);
+    leat__free(c);
+}
+
+leat_code leat__client_own(const leat_client *c, leat_error *err)
+{
+    if (c->forks == leat__fork_count())
+        return LEAT_OK;
+    return leat__fail(err, LEAT_EFORK,
+                      "this client belongs to the parent process, open one of "
+                      "your own after fork");
+}
+
+static leat__transport *open_transport(leat_client *c, int64_t deadline_ns,
+                                       leat_error *err)
+{
+    const leat__url *u = &c->url;
+    if (u->kind == LEAT__URL_TCP)
+        return leat__transport_tcp(u->hosts[0].name, u->hosts[0].port,
+                                   deadline_ns, err);
+    if (u->kind == LEAT__URL_UNIX)
+        return leat__transport_unix(u->path, deadline_ns, err);
+    if (leat__embedded_ensure(c->embedded, leat__left_ms(deadline_ns), err) !=
+        LEAT_OK)
+        return NULL;
+    return leat__transport_unix(leat__embedded_socket(c->embedded), deadline_ns,
+                                err);
+}
+
+/* Say once what is weak here; what is unsafe is refused. */
+static leat_code judge(leat_client *c, const leat_server *s, leat_error *err)
+{
+    if (leat__facts_evicts(s) && !c->opts.allow_eviction)
+        return leat__fail(err, LEAT_EUNSAFE,
+                          "the server may evict messages (maxmemory-policy "
+                          "%s), set it to noeviction or allow eviction",
+                          s->maxmemory_policy);
+    pthread_mutex_lock(&c->lock);
+    bool first = !c->warned;
+    c->warned = true;
+    c->server = *s;
+    pthread_mutex_unlock(&c->lock);
+    if (!first)
+        return LEAT_OK;
+    if (!s->version[0])
+        leat__log(&c->opts.log, LEAT_LOG_WARN,
+                  "INFO is refused: cannot see whether the server evicts or "
+                  "keeps its data");
+    else if (!s->aof)
+        leat__log(&c->opts.log, LEAT_LOG_WARN,
+                  "appendonly is off: a restart of the server may forget "
+                  "messages, set appendonly yes");
+    if (!s->has_scripts)
+        leat__log(&c->opts.log, LEAT_LOG_WARN,
+                  "EVAL is refused: what moves messages needs scripts, allow "
+                  "+eval +evalsha");
+    return LEAT_OK;
+}
+
+/* During the start every answer must come within the connect timeout. */
+static leat_code introduce(leat_client *c, leat_conn *conn, int64_t deadline_ns,
+                           leat_error *err)
+{
+    leat_server s;
+    int64_t left = leat__left_ms(deadline_ns);
+    conn->timeout_ms = left > 0 ? left : 1;
+    leat_code rc = leat__handshake(conn, &c->login, err);
+    if (rc == LEAT_OK)
+        rc = leat__facts_ask(conn, c->opts.as_redis_6_0, &s, err);
+    if (rc == LEAT_OK)
+        rc = judge(c, &s, err);
+    conn->timeout_ms = c->opts.timeout_ms;
+    return rc;
+}
+
+/* Nothing of the user's was sent yet: what is lost here is a connection. */
+static void as_connect_error(leat_error *e)
+{
+    if (e && (e->code == LEAT_EUNKNOWN || e->code == LEAT_EPROTO))
+        e->code = LEAT_ECONN;
+}
+
+leat_conn *leat__client_dial(leat_client *c, int64_t deadline_ns,
+                             leat_error *err)
+{
+    leat_error e;
+    leat__conn_opts o = {
+        .timeout_ms = c->opts.timeout_ms,
+        .window = (uint32_t)c->opts.window,
+        .limits = { .reply = c->opts.max_reply_bytes },
+    };
+    int64_t latest = leat__deadline_ns(c->opts.connect_timeout_ms);
+    if (deadline_ns > latest)
+        deadline_ns = latest;
+
+    leat__transport *t = open_transport(c, deadline_ns, &e);
+    leat_conn *conn = t ? leat__conn_new(t, &o, &e) : NULL;
+    if (t && !conn)
+        t->ops->close(t);
+    if (conn && introduce(c, conn, deadline_ns, &e) != LEAT_OK) {
+        leat__conn_free(conn);
+        conn = NULL;
+    }
+    leat_counter_add(conn ? c->connects : c->failures, 1);
+    if (!conn) {
+        as_connect_error(&e);
+        if (err)
+            *err = e;
+    }
+    return conn;
+}
+
+const char *leat_client_url(const leat_client *c)
+{
+    return c->shown;
+}
+
+leat_code leat_client_server(leat_client *c, leat_server *out, leat_error *err)
+{
+    leat_code rc = leat__client_own(c, err);
+    if (rc != LEAT_OK)
+        return rc;
+    pthread_mutex_lock(&c->lock);
+    *out = c->server;
+    pthread_mutex_unlock(&c->lock);
+    return LEAT_OK;
+}

@@ -1,0 +1,56 @@
+/*
+ * client.h: the inside of a client.  See client.c and pool.c.
+ */
+#ifndef LEAT_REDIS_CLIENT_H
+#define LEAT_REDIS_CLIENT_H
+
+#include "base/backoff.h"
+#include "redis/conn.h"
+#include "redis/embedded.h"
+#include "redis/handshake.h"
+#include "redis/url.h"
+#include <pthread.h>
+
+typedef struct leat__waker leat__waker;
+
+struct leat_client {
+    leat__url url;
+    char *shown; /* the URL for people */
+    char *name, *user, *password;
+    leat_client_opts opts; /* with the defaults filled in */
+    leat__login login;
+    leat__embedded *embedded;
+    leat_counter *connects, *failures;
+    unsigned forks;
+
+    pthread_mutex_t lock;
+    pthread_cond_t freed; /* a connection came back, or the end came */
+    leat_conn *idle;      /* last used first                         */
+    int total;            /* idle, lent and being opened             */
+    int waiting;          /* threads inside reserve                  */
+    bool closing;
+    leat_server server; /* of the newest connection */
+    bool warned;        /* of what the server lacks */
+    leat__budget budget;
+    leat__waker *waker; /* made at first use */
+};
+
+/* One try: socket, handshake, facts, rules.  Not counted in the pool. */
+leat_conn *leat__client_dial(leat_client *c, int64_t deadline_ns,
+                             leat_error *err);
+
+/* Try until it works, an error says that trying is no use, the deadline is
+ * over, or the client is closing. */
+leat_conn *leat__client_connect(leat_client *c, int64_t deadline_ns,
+                                leat_error *err);
+
+/* Sleep, but not through a close; false: it is closing. */
+bool leat__client_pause(leat_client *c, int64_t ms, int64_t deadline_ns);
+
+/* Every handle of the parent is refused in a forked child. */
+leat_code leat__client_own(const leat_client *c, leat_error *err);
+
+/* Free what is left once nothing is lent. */
+void leat__client_destroy(leat_client *c);
+
+#endif

@@ -1,0 +1,148 @@
+/*
+ * conn.h: the inside of a connection.  See conn.c for how it works.
+ */
+#ifndef LEAT_REDIS_CONN_H
+#define LEAT_REDIS_CONN_H
+
+#include "base/buf.h"
+#include "redis/outq.h"
+#include "redis/resp.h"
+#include "redis/transport.h"
+
+enum leat__call_kind {
+    LEAT__CALL_PLAIN,
+    LEAT__CALL_MULTI,
+    LEAT__CALL_QUEUED, /* inside MULTI: answered QUEUED, then by EXEC */
+    LEAT__CALL_EXEC,
+    LEAT__CALL_SUBSCRIBE /* answered by `left` confirmations            */
+};
+
+/* A command that waits for its answer. */
+typedef struct leat__pending {
+    uint64_t end;        /* stream offset behind its last byte          */
+    int64_t deadline_ns; /* for the answer; set when it is flushed      */
+    int64_t block_ms;    /* the server waits this long by itself        */
+    leat_reply_fn *fn;
+    void *arg;
+    struct leat__script_call *script; /* to send it again with its body */
+    uint32_t left;
+    enum leat__call_kind kind;
+} leat__pending;
+
+typedef struct leat__tx_call {
+    leat_reply_fn *fn;
+    void *arg;
+} leat__tx_call;
+
+struct leat_conn {
+    leat__transport *t; /* NULL: broken, `why` says why                 */
+    leat_error why;
+    unsigned forks; /* the fork count it was made in */
+    bool stale;     /* not to be lent again                               */
+    int protocol;   /* 2 or 3                                             */
+    int64_t timeout_ms;
+
+    leat__outq out;
+    char *in; /* received bytes: in_start..in_end are not yet taken     */
+    size_t in_start, in_end, in_cap;
+    leat__resp resp;
+    bool hold; /* the reply just given is to outlive this reading      */
+    bool held; /* resp holds such a reply: reset before the next       */
+
+    leat__pending *ring; /* ring[i & mask], head..tail; flushed up to   */
+    uint32_t mask;       /* `stamped`                                   */
+    uint32_t head, tail, stamped;
+    uint32_t window;
+    int64_t busy_until_ns; /* the server may block until then           */
+
+    leat_error failed; /* first failure of a command without callback   */
+    bool in_tx;
+    leat_error tx_error; /* first command the server refused to queue   */
+    leat__tx_call *tx;
+    uint32_t tx_count, tx_cap;
+
+    leat_push_fn *push_fn;
+    void *push_arg;
+    uint32_t subscriptions;
+    uint64_t pushes; /* messages handed to push_fn */
+
+    leat_conn *next; /* in the pool */
+};
+
+typedef struct leat__conn_opts {
+    int64_t timeout_ms;
+    uint32_t window;
+    leat__resp_limits limits;
+} leat__conn_opts;
+
+/* A connection over t, which it takes on success. */
+leat_conn *leat__conn_new(leat__transport *t, const leat__conn_opts *opts,
+                          leat_error *err);
+void leat__conn_free(leat_conn *c);
+
+/* Give up: close the socket and tell every waiting command what is known of
+ * it.  cause says why; returns its code. */
+leat_code leat__conn_break(leat_conn *c, const leat_error *cause);
+
+/* May it be lent again?  Sound, nothing in flight, nothing unread, no
+ * transaction, no subscription. */
+bool leat__conn_clean(const leat_conn *c);
+
+/* One reply has been decoded: give it to whom it belongs.  LEAT_OK, or the
+ * connection is broken. */
+leat_code leat__conn_answer(leat_conn *c, const leat_reply *r);
+
+/* Queue an encoded command of `size` bytes that the caller has written at
+ * leat__outq_room. */
+void leat__conn_push(leat_conn *c, size_t size, const leat__pending *p);
+
+/* Refuse early: broken, forked, or no room in the window after reading. */
+leat_code leat__conn_ready(leat_conn *c, leat_error *err);
+
+/* Tell a command without an answer, or with one, how it ended. */
+void leat__conn_tell(leat_conn *c, leat_reply_fn *fn, void *arg,
+                     const leat_reply *r, const leat_error *e);
+
+static inline uint32_t leat__conn_waiting(const leat_conn *c)
+{
+    return c->tail - c->head;
+}
+
+/* Write without blocking; and read once without blocking: *got is false when
+ * there was nothing to read. */
+leat_code leat__conn_write_some(leat_conn *c, leat_error *err);
+leat_code leat__conn_read_some(leat_conn *c, bool *got, leat_error *err);
+
+/* Flush, and read until at most in_flight commands wait. */
+leat_code leat__conn_await(leat_conn *c, size_t in_flight, leat_error *err);
+
+/* Hand over what has been received. */
+leat_code leat__conn_process(leat_conn *c, leat_error *err);
+
+/* One command and its answer: begin, queue it with leat__call_done and the
+ * leat__call as its argument, then wait.  The reply is held by the connection
+ * until its next use. */
+typedef struct leat__call {
+    leat_conn *conn;
+    const leat_reply *reply;
+    leat_error err;
+} leat__call;
+
+leat_code leat__call_begin(leat_conn *c, leat_error *err);
+void leat__call_done(void *arg, const leat_reply *r, const leat_error *e);
+leat_code leat__call_wait(leat__call *call, const leat_reply **reply,
+                          leat_error *err);
+
+/* The server does not know the script: queue the call with its body. */
+bool leat__script_resend(leat_conn *c, const leat__pending *p);
+void leat__script_forget(struct leat__script_call *call);
+
+/* EXEC's answer has come, or the connection broke with c->tx waiting. */
+void leat__tx_finish(leat_conn *c, const leat_reply *r);
+void leat__tx_abort(leat_conn *c, const leat_error *e);
+void leat__tx_queued(leat_conn *c, const leat__pending *p, const leat_reply *r);
+
+/* Is r a pushed message or a confirmation?  If so it is dealt with. */
+bool leat__pubsub_take(leat_conn *c, const leat_reply *r);
+
+#endif

@@ -1,0 +1,179 @@
+/*
+ * facts.c: what kind of server this is.
+ *
+ * All questions go out together.  None of them has to be answered: an ACL may
+ * refuse each, and then the fallback that needs nothing is chosen.
+ */
+#include "redis/facts.h"
+#include "base/system.h"
+#include "redis/script.h"
+#include "redis/server_error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void set_text(char *out, size_t room, leat_bytes v)
+{
+    size_t n = v.n < room ? v.n : room - 1;
+    memcpy(out, v.p, n);
+    out[n] = '\0';
+}
+
+static int64_t number(leat_bytes v)
+{
+    char text[32];
+    set_text(text, sizeof text, v);
+    return strtoll(text, NULL, 10);
+}
+
+static void set_version(leat_server *s, leat_bytes v)
+{
+    set_text(s->version, sizeof s->version, v);
+    char *at = s->version;
+    int *parts[] = { &s->major, &s->minor, &s->patch };
+    for (int i = 0; i < 3; i++) {
+        *parts[i] = (int)strtol(at, &at, 10);
+        if (*at == '.')
+            at++;
+    }
+}
+
+static void set_field(leat_server *s, leat_bytes k, leat_bytes v)
+{
+    if (leat_bytes_eq(k, leat_str("redis_version")))
+        set_version(s, v);
+    else if (leat_bytes_eq(k, leat_str("role")))
+        set_text(s->role, sizeof s->role, v);
+    else if (leat_bytes_eq(k, leat_str("maxmemory_policy")))
+        set_text(s->maxmemory_policy, sizeof s->maxmemory_policy, v);
+    else if (leat_bytes_eq(k, leat_str("maxmemory")))
+        s->maxmemory = number(v);
+    else if (leat_bytes_eq(k, leat_str("used_memory")))
+        s->used_memory = number(v);
+    else if (leat_bytes_eq(k, leat_str("aof_enabled")))
+        s->aof = number(v) != 0;
+    else if (leat_bytes_eq(k, leat_str("loading")))
+        s->loading = number(v) != 0;
+    else if (leat_bytes_eq(k, leat_str("connected_slaves")))
+        s->replicas = (int)number(v);
+}
+
+void leat__facts_info(leat_bytes text, leat_server *out)
+{
+    const char *p = text.p, *end = p + text.n;
+    while (p < end) {
+        const char *nl = memchr(p, '\n', (size_t)(end - p));
+        const char *stop = nl ? nl : end;
+        const char *next = nl ? nl + 1 : end;
+        if (stop > p && stop[-1] == '\r')
+            stop--;
+        const char *colon = memchr(p, ':', (size_t)(stop - p));
+        if (colon)
+            set_field(out, leat_mem(p, (size_t)(colon - p)),
+                      leat_mem(colon + 1, (size_t)(stop - colon - 1)));
+        p = next;
+    }
+}
+
+bool leat__facts_evicts(const leat_server *s)
+{
+    return s->maxmemory_policy[0] &&
+           strcmp(s->maxmemory_policy, "noeviction") != 0;
+}
+
+struct asking {
+    leat_server *out;
+    int64_t date_us; /* ours, when the question left */
+    bool refused_claim;
+};
+
+static void on_info(void *arg, const leat_reply *r, const leat_error *e)
+{
+    struct asking *a = arg;
+    if (!e)
+        leat__facts_info(leat_reply_bytes(r), a->out);
+}
+
+/* An array with nil for each command that is not there. */
+static void on_commands(void *arg, const leat_reply *r, const leat_error *e)
+{
+    struct asking *a = arg;
+    if (e || leat_reply_len(r) != 2)
+        return;
+    a->out->has_xautoclaim = leat_reply_kind(leat_reply_at(r, 0)) !=
+                             LEAT_REPLY_NIL;
+    a->out->has_waitaof = leat_reply_kind(leat_reply_at(r, 1)) !=
+                          LEAT_REPLY_NIL;
+}
+
+/* On a stream that is not there it answers NOGROUP, unless it may not run. */
+static void on_claim(void *arg, const leat_reply *r, const leat_error *e)
+{
+    struct asking *a = arg;
+    (void)r;
+    a->refused_claim = e && e->code == LEAT_EAUTH;
+}
+
+static void on_config(void *arg, const leat_reply *r, const leat_error *e)
+{
+    struct asking *a = arg;
+    if (!e && leat_reply_len(r) == 2)
+        set_text(a->out->appendfsync, sizeof a->out->appendfsync,
+                 leat_reply_bytes(leat_reply_at(r, 1)));
+}
+
+static void on_probe(void *arg, const leat_reply *r, const leat_error *e)
+{
+    struct asking *a = arg;
+    if (e)
+        return;
+    int64_t ours = (a->date_us + leat__date_ms() * 1000) / 2;
+    a->out->has_scripts = true;
+    a->out->clock_skew_ms = (leat_reply_int(r) - ours) / 1000;
+}
+
+static leat_code ask(leat_conn *c, struct asking *a, bool as_redis_6_0,
+                     leat_error *err)
+{
+    leat_code rc = leat_conn_send(c, LEAT_ARGS(leat_str("INFO")),
+                                  &(leat_send_opts){ on_info, a, 0 }, err);
+    if (rc == LEAT_OK)
+        rc = leat_conn_send(c,
+                            LEAT_ARGS(leat_str("CONFIG"), leat_str("GET"),
+                                      leat_str("appendfsync")),
+                            &(leat_send_opts){ on_config, a, 0 }, err);
+    if (rc == LEAT_OK)
+        rc = leat__script_send(c, &leat__script_redis_probe, NULL, 0, NULL, 0,
+                               &(leat_send_opts){ on_probe, a, 0 }, err);
+    if (rc == LEAT_OK && !as_redis_6_0)
+        rc = leat_conn_send(c,
+                            LEAT_ARGS(leat_str("COMMAND"), leat_str("INFO"),
+                                      leat_str("xautoclaim"),
+                                      leat_str("waitaof")),
+                            &(leat_send_opts){ on_commands, a, 0 }, err);
+    if (rc == LEAT_OK && !as_redis_6_0)
+        rc = leat_conn_send(c,
+                            LEAT_ARGS(leat_str("XAUTOCLAIM"),
+                                      leat_str("leat:probe"), leat_str("probe"),
+                                      leat_str("probe"), leat_str("0"),
+                                      leat_str("0")),
+                            &(leat_send_opts){ on_claim, a, 0 }, err);
+    return rc == LEAT_OK ? leat_conn_drain(c, 0, err) : rc;
+}
+
+leat_code leat__facts_ask(leat_conn *c, bool as_redis_6_0, leat_server *out,
+                          leat_error *err)
+{
+    struct asking a = { .out = out, .date_us = leat__date_ms() * 1000 };
+    *out = (leat_server){ 0 };
+    leat_code rc = ask(c, &a, as_redis_6_0, err);
+    if (rc != LEAT_OK)
+        return rc;
+    out->protocol = c->protocol;
+    if (a.refused_claim)
+        out->has_xautoclaim = false;
+    if (out->loading)
+        return leat__fail(err, LEAT_EBUSY, "the server is loading its data");
+    return LEAT_OK;
+}

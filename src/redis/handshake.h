@@ -1,0 +1,20 @@
+/* handshake.h: the first words on a new connection. */
+#ifndef LEAT_REDIS_HANDSHAKE_H
+#define LEAT_REDIS_HANDSHAKE_H
+
+#include "redis/conn.h"
+
+typedef struct leat__login {
+    const char *user;     /* NULL: the default user     */
+    const char *password; /* NULL: none is sent         */
+    const char *name;     /* CLIENT SETNAME             */
+    int db;
+    bool resp2;
+} leat__login;
+
+/* Agree on the protocol, log in, name the connection, select the database.
+ * An error never repeats what the server said to a password: a server that
+ * does not know the command quotes its arguments. */
+leat_code leat__handshake(leat_conn *c, const leat__login *l, leat_error *err);
+
+#endif

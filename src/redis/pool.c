@@ -1,0 +1,251 @@
+/*
+ * pool.c: lending a client's connections.
+ *
+ * At most pool_size are open, counted from before the first byte is sent until
+ * after the last is closed.  Who finds none waits for one to come back.  While
+ * the server is away, each waiter tries by itself, with full jitter, and all of
+ * them share one budget: a thousand threads do not make a thousand attempts.
+ */
+#include "base/fork.h"
+#include "base/log.h"
+#include "base/system.h"
+#include "base/thread.h"
+#include "redis/client.h"
+#include "redis/waker.h"
+
+#include <poll.h>
+
+enum { FIRST_RETRY_MS = 25 };
+
+/* An idle connection has nothing to say: whatever can be read from it is its
+ * end, or a reply that belongs to nobody. */
+static bool sound(const leat_conn *conn)
+{
+    struct pollfd p = { .fd = leat_conn_fd(conn), .events = POLLIN };
+    return leat__conn_clean(conn) &&
+           leat__sys->poll(leat__sys->arg, &p, 1, 0) == 0;
+}
+
+static void drop_locked(leat_client *c, leat_conn *conn)
+{
+    leat__conn_free(conn);
+    c->total--;
+    pthread_cond_signal(&c->freed);
+}
+
+/* The last one out frees the client, once it is closed. */
+static void unlock_and_end(leat_client *c)
+{
+    bool last = c->closing && c->total == 0 && c->waiting == 0;
+    pthread_mutex_unlock(&c->lock);
+    if (last)
+        leat__client_destroy(c);
+}
+
+static leat_conn *take_idle_locked(leat_client *c)
+{
+    while (c->idle) {
+        leat_conn *conn = c->idle;
+        c->idle = conn->next;
+        conn->next = NULL;
+        if (sound(conn))
+            return conn;
+        drop_locked(c, conn);
+    }
+    return NULL;
+}
+
+/* An idle connection, or the right to open one (NULL, LEAT_OK). */
+static leat_code reserve(leat_client *c, int64_t deadline_ns, leat_conn **out,
+                         leat_error *err)
+{
+    leat_code rc = LEAT_OK;
+    pthread_mutex_lock(&c->lock);
+    c->waiting++;
+    for (;;) {
+        *out = NULL;
+        if (c->closing) {
+            rc = leat__fail(err, LEAT_ECLOSED, "the client is closed");
+            break;
+        }
+        if ((*out = take_idle_locked(c)) != NULL)
+            break;
+        if (c->total < c->opts.pool_size) {
+            c->total++;
+            break;
+        }
+        if (!leat__cond_wait(&c->freed, &c->lock, deadline_ns)) {
+            rc = leat__fail(err, LEAT_ETIMEOUT,
+                            "all %d connections of the pool are lent",
+                            c->opts.pool_size);
+            break;
+        }
+    }
+    c->waiting--;
+    unlock_and_end(c);
+    return rc;
+}
+
+bool leat__client_pause(leat_client *c, int64_t ms, int64_t deadline_ns)
+{
+    int64_t until = leat__deadline_ns(ms);
+    if (until > deadline_ns)
+        until = deadline_ns;
+    pthread_mutex_lock(&c->lock);
+    while (!c->closing && leat__now_ns() < until)
+        leat__cond_wait(&c->freed, &c->lock, until);
+    bool open = !c->closing;
+    pthread_mutex_unlock(&c->lock);
+    return open;
+}
+
+static bool worth_retrying(const leat_error *e)
+{
+    return e->code == LEAT_ECONN || e->code == LEAT_ETIMEOUT ||
+           e->code == LEAT_EBUSY || e->code == LEAT_EIO;
+}
+
+leat_conn *leat__client_connect(leat_client *c, int64_t deadline_ns,
+                                leat_error *err)
+{
+    leat__backoff wait = { .base_ms = FIRST_RETRY_MS,
+                           .cap_ms = c->opts.max_retry_ms };
+    for (;;) {
+        leat_error e;
+        int64_t turn = leat__budget_take(&c->budget, leat__now_ns());
+        if (turn > 0 && !leat__client_pause(c, turn, deadline_ns)) {
+            leat__fail(err, LEAT_ECLOSED, "the client is closing");
+            return NULL;
+        }
+        leat_conn *conn = leat__client_dial(c, deadline_ns, &e);
+        if (conn)
+            return conn;
+        if (wait.attempt == 0)
+            leat__log(&c->opts.log, LEAT_LOG_INFO, "%s: %s", c->shown, e.msg);
+        bool more = worth_retrying(&e) && leat__now_ns() < deadline_ns;
+        if (!more ||
+            !leat__client_pause(c, leat__backoff_next_ms(&wait), deadline_ns)) {
+            if (err)
+                *err = e;
+            return NULL;
+        }
+    }
+}
+
+leat_conn *leat_client_lend(leat_client *c, int64_t wait_ms, leat_error *err)
+{
+    int64_t deadline = leat__deadline_ns(wait_ms);
+    leat_conn *conn = NULL;
+
+    if (leat__client_own(c, err) != LEAT_OK ||
+        reserve(c, deadline, &conn, err) != LEAT_OK || conn)
+        return conn;
+
+    /* Without time to wait there is still the time of one try. */
+    conn = wait_ms == 0 ? leat__client_dial(c, INT64_MAX, err)
+                        : leat__client_connect(c, deadline, err);
+    if (!conn) {
+        pthread_mutex_lock(&c->lock);
+        c->total--;
+        pthread_cond_signal(&c->freed);
+        unlock_and_end(c);
+    }
+    return conn;
+}
+
+void leat_client_return(leat_client *c, leat_conn *conn)
+{
+    if (!conn)
+        return;
+    if (leat__client_own(c, NULL) != LEAT_OK) {
+        leat__conn_free(conn);
+        return;
+    }
+    pthread_mutex_lock(&c->lock);
+    if (!c->closing && leat__conn_clean(conn)) {
+        conn->next = c->idle;
+        c->idle = conn;
+        pthread_cond_signal(&c->freed);
+    } else {
+        drop_locked(c, conn);
+    }
+    unlock_and_end(c);
+}
+
+/* In a forked child neither the lock nor the threads are ours: only the
+ * child's copies of the sockets are closed, with the process. */
+void leat_client_close(leat_client *c)
+{
+    if (!c || leat__client_own(c, NULL) != LEAT_OK)
+        return;
+    pthread_mutex_lock(&c->lock);
+    c->closing = true;
+    pthread_cond_broadcast(&c->freed);
+    pthread_mutex_unlock(&c->lock);
+    leat__waker_close(c->waker);
+
+    pthread_mutex_lock(&c->lock);
+    while (c->idle) {
+        leat_conn *conn = c->idle;
+        c->idle = conn->next;
+        drop_locked(c, conn);
+    }
+    unlock_and_end(c);
+}
+
+/* May this failure be tried again on another connection?  What certainly did
+ * not happen may; what is unknown only if twice is as good as once. */
+static bool again(const leat_error *e, bool idempotent)
+{
+    if (e->code == LEAT_EUNKNOWN)
+        return idempotent;
+    return e->code == LEAT_ECONN || e->code == LEAT_EBUSY ||
+           e->code == LEAT_EREADONLY;
+}
+
+static leat_code call_once(leat_client *c, const leat_bytes *argv, size_t n,
+                           int64_t block_ms, int64_t deadline_ns,
+                           leat_reply **reply, leat_error *err)
+{
+    const leat_reply *r;
+    leat_conn *conn = leat_client_lend(c, leat__left_ms(deadline_ns), err);
+    if (!conn)
+        return err->code;
+    leat_send_opts o = { .block_ms = block_ms };
+    int64_t usual = conn->timeout_ms, left = leat__left_ms(deadline_ns);
+    if (left < usual)
+        conn->timeout_ms = left > 0 ? left : 1;
+    leat_code rc = leat_conn_call(conn, argv, n, &o, &r, err);
+    conn->timeout_ms = usual;
+    if (rc == LEAT_OK && reply && !(*reply = leat__reply_copy(r, err)))
+        rc = leat__fail(err, LEAT_EUNKNOWN,
+                        "done, but no memory for the reply");
+    leat_client_return(c, conn);
+    return rc;
+}
+
+leat_code leat_client_call(leat_client *c, const leat_bytes *argv, size_t n,
+                           const leat_call_opts *opts, leat_reply **reply,
+                           leat_error *err)
+{
+    leat_call_opts o = opts ? *opts : (leat_call_opts){ 0 };
+    leat__backoff wait = { .base_ms = FIRST_RETRY_MS,
+                           .cap_ms = c->opts.max_retry_ms };
+    int64_t ms = o.timeout_ms ? o.timeout_ms : c->opts.timeout_ms;
+    int64_t deadline = leat__deadline_ns(ms + o.block_ms);
+    leat_error e;
+
+    if (reply)
+        *reply = NULL;
+    for (;;) {
+        leat_code rc = call_once(c, argv, n, o.block_ms, deadline, reply, &e);
+        if (rc == LEAT_OK)
+            return rc;
+        if (!again(&e, o.idempotent) || leat__now_ns() >= deadline ||
+            !leat__client_pause(c, leat__backoff_next_ms(&wait), deadline)) {
+            if (err)
+                *err = e;
+            return rc;
+        }
+    }
+}

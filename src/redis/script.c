@@ -1,0 +1,136 @@
+/*
+ * script.c: calling Lua scripts.
+ *
+ * A call keeps its encoded arguments until it is answered, so that NOSCRIPT
+ * (a restarted server, SCRIPT FLUSH) can be answered with the body.  The
+ * server did nothing in that case, so sending again is safe.  Inside MULTI the
+ * body is sent at once: there the refusal would come too late.
+ */
+#include "redis/script.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct leat__script_call {
+    const leat__script *script;
+    size_t argc; /* numkeys, keys and args */
+    size_t size; /* of their encoding      */
+    char tail[];
+};
+
+static size_t tail_size(leat_bytes numkeys, const leat_bytes *keys,
+                        size_t nkeys, const leat_bytes *args, size_t nargs)
+{
+    size_t head = leat__resp_command_size(NULL, 0);
+    return leat__resp_command_size(&numkeys, 1) +
+           leat__resp_command_size(keys, nkeys) +
+           leat__resp_command_size(args, nargs) - 3 * head;
+}
+
+static char *put_all(char *p, const leat_bytes *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        p = leat__resp_bulk(p, v[i].p, v[i].n);
+    return p;
+}
+
+static struct leat__script_call *keep(const leat__script *s,
+                                      const leat_bytes *keys, size_t nkeys,
+                                      const leat_bytes *args, size_t nargs,
+                                      leat_error *err)
+{
+    char text[LEAT__NUMBER];
+    leat_bytes numkeys = leat__arg_int(text, (int64_t)nkeys);
+    size_t room = tail_size(numkeys, keys, nkeys, args, nargs) + 64;
+    struct leat__script_call *k = leat__alloc(sizeof *k + room, err);
+    if (!k)
+        return NULL;
+    char *end = put_all(k->tail, &numkeys, 1);
+    end = put_all(end, keys, nkeys);
+    end = put_all(end, args, nargs);
+    k->script = s;
+    k->argc = 1 + nkeys + nargs;
+    k->size = (size_t)(end - k->tail);
+    return k;
+}
+
+/* Encode EVAL or EVALSHA with the kept tail and queue it; takes nothing. */
+static leat_code queue(leat_conn *c, const struct leat__script_call *k,
+                       bool body, leat__pending p, leat_error *err)
+{
+    const leat__script *s = k->script;
+    leat_bytes what = body ? leat_mem(s->body, s->body_size)
+                           : leat_mem(s->sha, 40);
+    leat_bytes head[] = { leat_str(body ? "EVAL" : "EVALSHA"), what };
+    size_t room = leat__resp_command_size(head, 2) + k->size + 32;
+    char *start = leat__outq_room(&c->out, room, err);
+    if (!start)
+        return LEAT_ENOMEM;
+    char *end = leat__resp_array_head(start, 2 + k->argc);
+    end = put_all(end, head, 2);
+    memcpy(end, k->tail, k->size);
+    end += k->size;
+    leat__conn_push(c, (size_t)(end - start), &p);
+    return LEAT_OK;
+}
+
+leat_code leat__script_send(leat_conn *c, const leat__script *s,
+                            const leat_bytes *keys, size_t nkeys,
+                            const leat_bytes *args, size_t nargs,
+                            const leat_send_opts *opts, leat_error *err)
+{
+    leat_code rc = leat__conn_ready(c, err);
+    if (rc != LEAT_OK)
+        return rc;
+    struct leat__script_call *k = keep(s, keys, nkeys, args, nargs, err);
+    if (!k)
+        return LEAT_ENOMEM;
+    leat__pending p = { .fn = opts ? opts->fn : NULL,
+                        .arg = opts ? opts->arg : NULL,
+                        .block_ms = opts ? opts->block_ms : 0,
+                        .script = c->in_tx ? NULL : k,
+                        .kind = c->in_tx ? LEAT__CALL_QUEUED
+                                         : LEAT__CALL_PLAIN };
+    rc = queue(c, k, c->in_tx, p, err);
+    if (rc != LEAT_OK || c->in_tx)
+        leat__free(k);
+    return rc;
+}
+
+leat_code leat__script_call(leat_conn *c, const leat__script *s,
+                            const leat_bytes *keys, size_t nkeys,
+                            const leat_bytes *args, size_t nargs,
+                            const leat_reply **reply, leat_error *err)
+{
+    leat__call call = { .conn = c };
+    leat_send_opts o = { leat__call_done, &call, 0 };
+
+    if (reply)
+        *reply = NULL;
+    leat_code rc = leat__call_begin(c, err);
+    if (rc == LEAT_OK)
+        rc = leat__script_send(c, s, keys, nkeys, args, nargs, &o, err);
+    return rc == LEAT_OK ? leat__call_wait(&call, reply, err) : rc;
+}
+
+bool leat__script_resend(leat_conn *c, const leat__pending *p)
+{
+    leat__pending again = *p;
+    again.script = NULL;
+    if (queue(c, p->script, true, again, NULL) != LEAT_OK)
+        return false;
+    leat__script_forget(p->script);
+    return true;
+}
+
+void leat__script_forget(struct leat__script_call *call)
+{
+    leat__free(call);
+}
+
+leat_bytes leat__arg_int(char *text, int64_t v)
+{
+    int n = snprintf(text, LEAT__NUMBER, "%lld", (long long)v);
+    return leat_mem(text, (size_t)n);
+}

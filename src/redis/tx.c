@@ -1,0 +1,169 @@
+/*
+ * tx.c: MULTI ... EXEC on one connection.
+ *
+ *   begin: MULTI is queued; from here on commands are of kind QUEUED
+ *   their answers are "QUEUED": the callback moves to c->tx and waits
+ *   exec: EXEC's answer is an array with the real replies, in order
+ *
+ * Nothing of a transaction happens before EXEC has reached the server whole.
+ * So when the connection breaks earlier, every command in it certainly did not
+ * happen, though its own bytes left; after that every one is unknown.
+ */
+#include "base/mem.h"
+#include "redis/conn.h"
+#include "redis/server_error.h"
+
+leat_code leat_conn_watch(leat_conn *c, const leat_bytes *keys, size_t n,
+                          leat_error *err)
+{
+    if (c->in_tx)
+        return leat__fail(err, LEAT_EINVAL,
+                          "watch before leat_conn_begin, not inside it");
+    leat_bytes *argv = leat__calloc(n + 1, sizeof *argv, err);
+    if (!argv)
+        return LEAT_ENOMEM;
+    argv[0] = leat_str("WATCH");
+    for (size_t i = 0; i < n; i++)
+        argv[i + 1] = keys[i];
+    leat_code rc = leat_conn_call(c, argv, n + 1, NULL, NULL, err);
+    leat__free(argv);
+    return rc;
+}
+
+/* MULTI and EXEC are entries of their own kind: their answers are not for a
+ * callback. */
+static leat_code send_word(leat_conn *c, const char *word,
+                           enum leat__call_kind kind, leat_error *err)
+{
+    leat_bytes arg = leat_str(word);
+    leat_code rc = leat__conn_ready(c, err);
+    if (rc != LEAT_OK)
+        return rc;
+    size_t size = leat__resp_command_size(&arg, 1);
+    char *p = leat__outq_room(&c->out, size, err);
+    if (!p)
+        return LEAT_ENOMEM;
+    leat__resp_command(p, &arg, 1);
+    leat__conn_push(c, size, &(leat__pending){ .kind = kind });
+    return LEAT_OK;
+}
+
+leat_code leat_conn_begin(leat_conn *c, leat_error *err)
+{
+    if (c->in_tx)
+        return leat__fail(err, LEAT_EINVAL, "already inside a transaction");
+    leat_code rc = send_word(c, "MULTI", LEAT__CALL_MULTI, err);
+    if (rc == LEAT_OK) {
+        c->in_tx = true;
+        c->tx_error = (leat_error){ 0 };
+    }
+    return rc;
+}
+
+static bool remember(leat_conn *c, const leat__pending *p, leat_error *e)
+{
+    if (c->tx_count == c->tx_cap) {
+        uint32_t cap = c->tx_cap ? c->tx_cap * 2 : 16;
+        leat__tx_call *tx = leat__realloc(c->tx, cap * sizeof *tx, e);
+        if (!tx)
+            return false;
+        c->tx = tx;
+        c->tx_cap = cap;
+    }
+    c->tx[c->tx_count++] = (leat__tx_call){ p->fn, p->arg };
+    return true;
+}
+
+/* A command that cannot be remembered could not be answered later: the
+ * transaction is given up before EXEC. */
+void leat__tx_queued(leat_conn *c, const leat__pending *p, const leat_reply *r)
+{
+    leat_error e;
+    if (!remember(c, p, &e)) {
+        leat__conn_tell(c, p->fn, p->arg, NULL, &e);
+        leat__conn_break(c, &e);
+        return;
+    }
+    if (r->type == LEAT_REPLY_ERROR && c->tx_error.code == LEAT_OK)
+        leat__server_error(&c->tx_error, leat_mem(r->s.p, r->s.n));
+}
+
+void leat__tx_abort(leat_conn *c, const leat_error *e)
+{
+    for (uint32_t i = 0; i < c->tx_count; i++)
+        leat__conn_tell(c, c->tx[i].fn, c->tx[i].arg, NULL, e);
+    c->tx_count = 0;
+    c->in_tx = false;
+}
+
+static void finish_each(leat_conn *c, const leat_reply *r)
+{
+    const leat_reply *one = leat_reply_first(r);
+    for (uint32_t i = 0; i < c->tx_count; i++, one = leat_reply_next(one)) {
+        leat_error e;
+        bool bad = one->type == LEAT_REPLY_ERROR;
+        if (bad)
+            leat__server_error(&e, leat_mem(one->s.p, one->s.n));
+        leat__conn_tell(c, c->tx[i].fn, c->tx[i].arg, one, bad ? &e : NULL);
+    }
+    c->tx_count = 0;
+}
+
+void leat__tx_finish(leat_conn *c, const leat_reply *r)
+{
+    leat_error *e = &c->tx_error;
+    if (r->type == LEAT_REPLY_ARRAY && r->n == c->tx_count) {
+        *e = (leat_error){ 0 };
+        finish_each(c, r);
+        return;
+    }
+    if (r->type == LEAT_REPLY_NIL)
+        leat__fail(e, LEAT_ECONFLICT, "a watched key changed");
+    else if (r->type == LEAT_REPLY_ERROR && e->code == LEAT_OK)
+        leat__server_error(e, leat_mem(r->s.p, r->s.n));
+    else if (r->type != LEAT_REPLY_ERROR)
+        leat__fail(e, LEAT_EUNKNOWN, "the answer to EXEC makes no sense");
+    leat__tx_abort(c, e);
+    if (e->code == LEAT_EUNKNOWN)
+        leat__conn_break(c, e);
+}
+
+/* The first failure, whoever's it is: a lost EXEC, a command the server did
+ * not take, or one that failed and has no callback to say so. */
+static leat_code verdict(leat_conn *c, leat_error *err)
+{
+    leat_error *first = c->tx_error.code ? &c->tx_error : &c->failed;
+    leat_code rc = first->code;
+    if (rc != LEAT_OK && err)
+        *err = *first;
+    c->failed = (leat_error){ 0 };
+    return rc;
+}
+
+leat_code leat_conn_exec(leat_conn *c, leat_error *err)
+{
+    if (c->t && !c->in_tx)
+        return leat__fail(err, LEAT_EINVAL, "exec without leat_conn_begin");
+    leat_code rc = send_word(c, "EXEC", LEAT__CALL_EXEC, err);
+    if (rc != LEAT_OK)
+        return rc;
+    c->in_tx = false;
+    c->failed = (leat_error){ 0 };
+    rc = leat__conn_await(c, 0, err);
+    leat_code said = verdict(c, err);
+    return said != LEAT_OK ? said : rc;
+}
+
+leat_code leat_conn_discard(leat_conn *c, leat_error *err)
+{
+    leat_error e;
+    if (c->t && !c->in_tx)
+        return leat__fail(err, LEAT_EINVAL, "discard without leat_conn_begin");
+    leat_code rc = leat__conn_await(c, 0, err);
+    if (rc != LEAT_OK)
+        return rc;
+    leat__fail(&e, LEAT_ECLOSED, "the transaction was discarded");
+    leat__tx_abort(c, &e);
+    c->failed = (leat_error){ 0 };
+    return leat_conn_call(c, LEAT_ARGS(leat_str("DISCARD")), NULL, NULL, err);
+}

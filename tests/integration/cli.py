@@ -1,0 +1,898 @@
+"""The command `leat`, run as a user runs it: real process, real server.
+
+Each check is a function whose name is the promise; TAP on stdout.
+Usage: cli.py PATH_TO_LEAT [PATTERN]
+"""
+
+import csv
+import io
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+LEAT = os.path.abspath(sys.argv[1])
+PATTERN = sys.argv[2] if len(sys.argv) > 2 else ""
+CANARY = "canary-7f3a91c2"
+COMMANDS = ["up", "down", "status", "ping", "demo", "completion", "version",
+            "help", "context", "config"]
+VERBS = ["context ls", "context add", "context use", "context rm",
+         "context show", "config show"]
+
+
+class Home:
+    """A user of their own: home, configuration, state, temporary files."""
+
+    def __init__(self):
+        self.dir = tempfile.mkdtemp(prefix="leat-cli-")
+        self.config = os.path.join(self.dir, "config/leat/config.toml")
+        self.tmp = os.path.join(self.dir, "tmp")
+        os.mkdir(self.tmp)
+
+    def env(self, **more):
+        env = {k: v for k, v in os.environ.items()
+               if not k.startswith(("LEAT_", "XDG_", "CLICOLOR", "NO_COLOR"))
+               or k == "LEAT_REDIS_SERVER"}
+        env.update(HOME=self.dir, TERM="xterm", TZ="UTC", LC_ALL="C.UTF-8",
+                   TMPDIR=self.tmp,
+                   XDG_CONFIG_HOME=os.path.join(self.dir, "config"),
+                   XDG_CONFIG_DIRS=os.path.join(self.dir, "etc"),
+                   XDG_STATE_HOME=os.path.join(self.dir, "state"))
+        env.update(more)
+        return env
+
+    def run(self, *args, stdin=None, env=None, timeout=60, **kw):
+        p = subprocess.run([LEAT, *args], input=stdin, capture_output=True,
+                           env=self.env(**(env or {})), timeout=timeout, **kw)
+        p.out = p.stdout.decode("utf-8", "surrogateescape")
+        p.err = p.stderr.decode("utf-8", "surrogateescape")
+        return p
+
+    def write_config(self, text, mode=0o600):
+        os.makedirs(os.path.dirname(self.config), exist_ok=True)
+        with open(self.config, "w") as f:
+            f.write(text)
+        os.chmod(self.config, mode)
+
+    def close(self):
+        self.run("down")
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Server:
+    """A private redis-server on a Unix socket."""
+
+    def __init__(self, home, *options):
+        binary = shutil.which("redis-server") or shutil.which("redis-check-rdb")
+        assert binary, "install redis-tools"
+        self.dir = tempfile.mkdtemp(prefix="leat-srv-")
+        self.socket = os.path.join(self.dir, "s")
+        self.url = "unix://" + self.socket
+        self.process = subprocess.Popen(
+            ["redis-server", "--port", "0", "--unixsocket", self.socket,
+             "--dir", self.dir, "--save", "", *options],
+            executable=binary, stdout=subprocess.DEVNULL)
+        wait_for(self.answers)
+
+    def answers(self):
+        try:
+            with socket.socket(socket.AF_UNIX) as s:
+                s.connect(self.socket)
+                s.sendall(b"PING\r\n")
+                return s.recv(64) != b""
+        except OSError:
+            return False
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def wait_for(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        got = condition()
+        if got:
+            return got
+        time.sleep(0.01)
+    raise AssertionError("waited in vain")
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def processes_of(text):
+    """Processes whose command line or directory names this text."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                line = f.read().decode("utf-8", "replace")
+            cwd = os.readlink(f"/proc/{pid}/cwd")
+        except OSError:
+            continue
+        if (text in line or text in cwd) and int(pid) != os.getpid():
+            found.append((int(pid), line))
+    return found
+
+
+def on_terminal(home, *args, env=None, seconds=60):
+    """Run with stdout and stderr on a terminal; what it showed, and the
+    exit code."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execve(LEAT, [LEAT, *args], home.env(**(env or {})))
+    text, end = b"", time.monotonic() + seconds
+    while time.monotonic() < end:
+        ready, _, _ = select.select([fd], [], [], 0.1)
+        if not ready:
+            continue
+        try:
+            got = os.read(fd, 65536)
+        except OSError:
+            break
+        if not got:
+            break
+        text += got
+    os.close(fd)
+    _, status = os.waitpid(pid, 0)
+    return text.decode("utf-8", "replace"), os.waitstatus_to_exitcode(status)
+
+
+def equal(a, b):
+    assert a == b, f"{a!r} is not {b!r}"
+
+
+def exits(p, code):
+    assert p.returncode == code, \
+        f"exit {p.returncode}, not {code}: {p.args[1:]}: {p.out} {p.err}"
+
+
+# ---- words --------------------------------------------------------------
+
+def every_command_explains_itself(h):
+    for words in COMMANDS + VERBS:
+        for args in ([*words.split(), "--help"], ["help", *words.split()],
+                     ["-h", *words.split()]):
+            p = h.run(*args)
+            exits(p, 0)
+            assert "usage: leat " + words in p.out, (args, p.out)
+            equal(p.err, "")
+
+
+def without_words_a_short_help_goes_to_stderr(h):
+    p = h.run()
+    exits(p, 64)
+    equal(p.out, "")
+    for name in COMMANDS:
+        assert re.search(rf"^  {name}\s", p.err, re.M), name
+    p = h.run("context")
+    exits(p, 64)
+    assert "context VERB" in p.err
+    exits(h.run("--help"), 0)
+
+
+def a_mistyped_word_gets_a_suggestion(h):
+    for args, hint in (("statsu", "did you mean 'status'?"),
+                       ("pnig", "did you mean 'ping'?"),
+                       ("context lst", "did you mean"),
+                       ("help pign", "did you mean 'ping'?"),
+                       ("ping --cuont 3", "did you mean --count?"),
+                       ("status --otput json", "did you mean --output?"),
+                       ("--count 3 ping", "--count belongs to"),
+                       ("co", "context, config, completion")):
+        p = h.run(*args.split())
+        exits(p, 64)
+        assert hint in p.err, (args, p.err)
+        assert p.err.startswith("leat: ")
+
+
+def a_unique_beginning_and_an_alias_are_enough(h):
+    equal(h.run("ver").out, h.run("version").out)
+    exits(h.run("ctx", "list"), 0)
+    exits(h.run("cont", "l"), 0)
+    exits(h.run("version", "--out", "json"), 0)
+    p = h.run("version", "--co", "x")
+    exits(p, 64)
+    assert "ambiguous" in p.err
+
+
+def options_take_every_usual_form(h):
+    want = h.run("version", "--output", "json").out
+    for args in (["-ojson"], ["-o", "json"], ["--output=json"],
+                 ["-qojson"], ["-vq", "--output=json", "--"]):
+        equal(h.run("version", *args).out, want)
+        if args[-1] != "--":
+            equal(h.run(*args, "version").out, want)
+    exits(h.run("version", "-o"), 64)
+    exits(h.run("version", "-o", "xml"), 64)
+    exits(h.run("version", "--", "-o"), 64)
+    exits(h.run("ping", "-c", "0"), 64)
+    exits(h.run("ping", "-c", "1x"), 64)
+    exits(h.run("ping", "--timeout", "soon"), 64)
+    exits(h.run("version", "extra"), 64)
+    exits(h.run("version", "-Z"), 64)
+
+
+def every_option_is_also_a_variable(h):
+    exits(h.run("version", env={"LEAT_OUTPUT": "json"}), 0)
+    json.loads(h.run("version", env={"LEAT_OUTPUT": "json"}).out)
+    equal(h.run("version", "-o", "csv", "--no-headers").out,
+          h.run("version", env={"LEAT_OUTPUT": "csv",
+                                "LEAT_NO_HEADERS": "1"}).out)
+    p = h.run("version", env={"LEAT_OUTPUT": "xml"})
+    exits(p, 78)
+    assert "LEAT_OUTPUT" in p.err
+    for words in COMMANDS + VERBS:
+        text = h.run(*words.split(), "--help").out
+        for name in re.findall(r"^ .*?--([a-z-]+)", text.split(
+                "Options of every command")[0], re.M):
+            if "leat " + words.split()[0] not in name and \
+                    f"--{name}" in text and name != "help":
+                variable = "LEAT_" + name.upper().replace("-", "_")
+                if words in ("help", "version", "completion", "status"):
+                    continue
+                assert variable in text or "leat " in text, (words, name)
+
+
+def bytes_that_are_no_text_are_escaped(h):
+    p = subprocess.run([LEAT, b"st\xff\x1b[31m\xe2\x80\xaex"], env=h.env(),
+                       capture_output=True)
+    equal(p.returncode, 64)
+    assert b"\\xff\\x1b[31m\\xe2\\x80\\xae" in p.stderr, p.stderr
+    assert b"\x1b" not in p.stderr
+    p = subprocess.run([LEAT, "ping", "-u", b"redis://\xff:1"], env=h.env(),
+                       capture_output=True)
+    assert p.returncode in (64, 69), p
+    p.stderr.decode("utf-8")
+
+
+# ---- output -------------------------------------------------------------
+
+def every_format_is_what_it_says(h):
+    h.write_config('[context.a]\nurl = "redis://one"\n'
+                   '[context.b]\nurl = \'redis://t,"w"o\'\n')
+    rows = json.loads(h.run("context", "ls", "-o", "json").out)
+    equal([r["name"] for r in rows], ["a", "b"])
+    lines = h.run("context", "ls", "-o", "ndjson").out.splitlines()
+    equal([json.loads(x) for x in lines], rows)
+    raw = h.run("context", "ls", "-o", "csv").stdout.decode()
+    equal([r["url"] for r in csv.DictReader(io.StringIO(raw, newline=""))],
+          ["redis://one", 'redis://t,"w"o'])
+    tsv = h.run("context", "ls", "-o", "tsv").out.splitlines()
+    equal(tsv[0].split("\t"), ["name", "current", "url"])
+    table = h.run("context", "ls", "-o", "table").out.splitlines()
+    assert re.match(r"name +current +url$", table[0]), table
+    equal(len(table), 3)
+    one = h.run("context", "show", "a", "-o", "json").out
+    equal(json.loads(one)["url"], "redis://one")
+
+
+def piped_output_is_tab_separated(h):
+    equal(h.run("version").out.splitlines()[0], "version\tfeatures")
+    equal(h.run("version").out, h.run("version", "-o", "tsv").out)
+
+
+def columns_are_chosen_and_checked(h):
+    h.write_config('[context.a]\nurl = "redis://one"\n')
+    equal(h.run("context", "ls", "--columns", "url,name").out,
+          "url\tname\nredis://one\ta\n")
+    equal(h.run("context", "ls", "--columns", "name", "--no-headers").out,
+          "a\n")
+    equal(h.run("context", "ls", "--columns", "file", "--no-headers").out,
+          h.config + "\n")
+    p = h.run("context", "ls", "--columns", "nmae")
+    exits(p, 64)
+    assert "columns are name" in p.err
+
+
+def controls_never_reach_a_terminal(h):
+    h.write_config('[context.a]\nurl = "redis://x\\u001b[31m\\ny"\n')
+    equal(json.loads(h.run("context", "ls", "-o", "json").out)[0]["url"],
+          "redis://x\\x1b[31m\\x0ay")
+    for form in ("table", "tsv", "csv"):
+        text, code = on_terminal(h, "context", "ls", "-o", form,
+                                 "--color=never")
+        equal(code, 0)
+        assert "\x1b" not in text, (form, text)
+
+
+def colours_follow_the_customs(h):
+    h.write_config('[context.a]\nurl = "redis://one"\n')
+    ls = ["context", "ls", "-o", "table"]
+    assert "\x1b" not in h.run(*ls).out
+    assert "\x1b[1m" in h.run(*ls, "--color", "always").out
+    assert "\x1b" in h.run(*ls, env={"CLICOLOR_FORCE": "1"}).out
+    assert "\x1b" not in h.run(*ls, env={"CLICOLOR_FORCE": "1",
+                                         "NO_COLOR": "1"}).out
+    assert "\x1b[1mname" in on_terminal(h, "context", "ls")[0]
+    for env in ({"NO_COLOR": "1"}, {"TERM": "dumb"},
+                {"LEAT_COLOR": "never"}):
+        assert "\x1b" not in on_terminal(h, "context", "ls", env=env)[0], env
+    assert "\x1b" in on_terminal(h, "context", "ls", "--color=always",
+                                 env={"NO_COLOR": "1"})[0]
+
+
+def output_that_does_not_arrive_is_an_error(h):
+    with open("/dev/full", "w") as full:
+        p = subprocess.run([LEAT, "version"], env=h.env(), stdout=full,
+                           stderr=subprocess.PIPE)
+    equal(p.returncode, 74)
+    assert b"stdout" in p.stderr
+    p = subprocess.run(["sh", "-c", '"$0" version >&-', LEAT], env=h.env(),
+                       capture_output=True)
+    equal(p.returncode, 74)
+
+
+def a_reader_that_went_away_is_no_news(h):
+    read, write = os.pipe()
+    os.close(read)
+    p = subprocess.run([LEAT, "help"], env=h.env(), stdout=write,
+                       stderr=subprocess.PIPE)
+    os.close(write)
+    equal(p.returncode, 128 + signal.SIGPIPE)
+    equal(p.stderr, b"")
+
+
+# ---- settings -----------------------------------------------------------
+
+def contexts_are_kept_and_comments_too(h):
+    h.write_config('# mine\ntimeout = "3s" # short\n\n# old\n[context.old]\n'
+                   'url = "redis://old"\n# the end\n')
+    exits(h.run("context", "add", "new", "redis://new:1/2", "--user", "u"), 0)
+    exits(h.run("context", "use", "new"), 0)
+    show = json.loads(h.run("context", "show", "-o", "json").out)
+    equal((show["url"], show["user"], show["current"]),
+          ("redis://new:1/2", "u", True))
+    with open(h.config) as f:
+        text = f.read()
+    for part in ("# mine\n", "# short", "# old\n[context.old]\n", "# the end"):
+        assert part in text, text
+    equal(os.stat(h.config).st_mode & 0o777, 0o600)
+    equal(os.listdir(os.path.dirname(h.config)), ["config.toml"])
+
+    exits(h.run("context", "add", "new", "redis://x"), 1)
+    exits(h.run("context", "add", "new", "redis://x", "--replace"), 0)
+    exits(h.run("context", "rm", "new"), 64)
+    exits(h.run("context", "rm", "new", "--yes"), 0)
+    exits(h.run("context", "rm", "new", "--yes"), 1)
+    exits(h.run("context", "use", "new"), 1)
+    with open(h.config) as f:
+        left = f.read()
+    assert "new" not in left and "# the end" in left, left
+
+
+def a_first_context_makes_the_file(h):
+    exits(h.run("context", "ls"), 0)
+    exits(h.run("context", "add", "a", "-", "--use",
+                stdin=b"redis://:%s@h\n" % CANARY.encode()), 0)
+    equal(os.stat(h.config).st_mode & 0o777, 0o600)
+    with open(h.config) as f:
+        assert CANARY in f.read()
+    equal(h.run("config", "show", "--no-headers").out.splitlines()[0],
+          "url\tredis://:***@h")
+    exits(h.run("context", "add", "b c", "redis://h"), 64)
+    exits(h.run("context", "add", "b", "http://h"), 64)
+
+
+def a_link_to_the_file_stays_a_link(h):
+    h.write_config("")
+    real = os.path.join(h.dir, "real.toml")
+    os.rename(h.config, real)
+    os.symlink(real, h.config)
+    exits(h.run("context", "add", "a", "redis://h"), 0)
+    assert os.path.islink(h.config)
+    with open(real) as f:
+        assert "[context.a]" in f.read()
+
+
+def a_bad_file_is_told_by_line(h):
+    for text, line in (("url = 3.5\n", 1), ("\nurl = \"a\n", 2),
+                       ("url \"x\"\n", 1), ("[context.a]\nurl = [1]\n", 2),
+                       ("[[a]]\n", 1), ("[context.a\n", 1),
+                       ("# x\nurl = \"\\q\"\n", 2), ("urll = \"x\"\n", 1),
+                       ("[contexts.a]\n", 1), ("url = \"a\" b\n", 1),
+                       ("url = \"a\"\nurl = \"b\"\n", 2),
+                       ("[context.a]\n[context.a]\n", 2),
+                       ("timeout = \"soon\"\n", 1), ("output = 7\n", 1),
+                       ("[context.a]\ncontext = \"b\"\n", 2),
+                       ("url = \"\"\"x\"\"\"\n", 1), ("timeout = 007\n", 1)):
+        h.write_config(text)
+        p = h.run("config", "show")
+        exits(p, 78)
+        assert f"config.toml:{line}: " in p.err, (text, p.err)
+    h.write_config("urll = \"x\"\n")
+    assert "did you mean 'url'?" in h.run("config", "show").err
+
+
+def a_password_others_can_read_is_refused(h):
+    for text in (f'url = "redis://:{CANARY}@h"\n',
+                 f'[context.a]\npassword = "{CANARY}"\n'):
+        h.write_config(text, 0o644)
+        p = h.run("config", "show")
+        exits(p, 78)
+        assert "chmod 600" in p.err
+        h.write_config(text, 0o600)
+        exits(h.run("config", "show"), 0)
+    h.write_config('url = "redis://h"\n', 0o644)
+    exits(h.run("config", "show"), 0)
+
+
+def the_nearest_word_wins(h):
+    os.makedirs(os.path.join(h.dir, "etc/leat"))
+    with open(os.path.join(h.dir, "etc/leat/config.toml"), "w") as f:
+        f.write('url = "redis://system"\nuser = "sys"\n')
+    h.write_config('url = "redis://file"\n[context.c]\nurl = "redis://ctx"\n')
+
+    def url(*args, **env):
+        out = h.run("config", "show", "--origin", "-o", "ndjson", *args,
+                    env=env).out
+        rows = {r["key"]: r for r in map(json.loads, out.splitlines())}
+        return rows["url"]["value"], rows["url"]["origin"]
+
+    equal(url(), ("redis://file", "user file"))
+    equal(url(LEAT_CONTEXT="c"), ("redis://ctx", "context"))
+    equal(url(LEAT_CONTEXT="c", LEAT_URL="redis://env"),
+          ("redis://env", "environment"))
+    equal(url("--context", "c", LEAT_URL="redis://env"),
+          ("redis://ctx", "context"))
+    equal(url("-u", "redis://flag", "--context", "c"),
+          ("redis://flag", "flag"))
+    os.unlink(h.config)
+    equal(url(), ("redis://system", "system file"))
+    os.unlink(os.path.join(h.dir, "etc/leat/config.toml"))
+    equal(url(), ("embedded:", "default"))
+    exits(h.run("config", "show", "--context", "none"), 64)
+    exits(h.run("config", "show", env={"LEAT_CONTEXT": "none"}), 78)
+    exits(h.run("config", "show", "--config", "/none"), 78)
+
+
+# ---- secrets ------------------------------------------------------------
+
+def a_password_is_never_printed(h):
+    url = f"redis://user:{CANARY}@127.0.0.1:1"
+    secret = os.path.join(h.dir, "secret")
+    with open(secret, "w") as f:
+        f.write(CANARY + "\n")
+    os.chmod(secret, 0o600)
+    h.write_config(f'[context.a]\nurl = "{url}"\npassword = "{CANARY}"\n')
+    runs = [(["-u", url, v, "-vv"], {}) for v in ("ping", "status", "demo")]
+    runs += [([v, "-vv"], {"LEAT_URL": url}) for v in ("ping", "status")]
+    runs += [(["ping", "-u", "redis://127.0.0.1:1"], {"LEAT_PASSWORD": CANARY}),
+             (["ping", "-u", "redis://127.0.0.1:1"],
+              {"LEAT_PASSWORD_FILE": secret}),
+             (["--context", "a", "ping"], {}),
+             (["--context", "a", "config", "show", "--origin", "-o", "json"],
+              {"LEAT_PASSWORD": CANARY}),
+             (["context", "show", "a", "-o", "json"], {}),
+             (["context", "ls", "--columns", "url,password"], {}),
+             (["context", "add", "b", url], {}),
+             (["context", "add", "b", f"http://u:{CANARY}@x"], {}),
+             ([url], {}), (["ping", url], {}), (["help", url], {}),
+             (["ping", "--password", CANARY], {}),
+             (["ping", f"--password={CANARY}"], {}),
+             (["ping", f"--pasword={CANARY}"], {}),
+             (["ping", "-u", f"redis:/u:{CANARY}@h"], {}),
+             (["ping", "-u", f"redis://{CANARY}@127.0.0.1:1"], {}),
+             (["ping", "-u", f"unix:///none?password={CANARY}"], {}),
+             (["up", "-u", url], {}), (["completion", url], {}),
+             (["config", "show", "-o", f"x{CANARY}"[:0] + "xml"], {}),
+             (["config", "show", "-u", f"redis://a:{CANARY}/x@h:1"], {})]
+    for args, env in runs:
+        p = h.run(*args, "--timeout=1s", env=env)
+        assert CANARY not in p.out + p.err, (args, env, p.out, p.err)
+
+
+def a_password_leaves_the_arguments(h):
+    server = Server(h, "--requirepass", CANARY)
+    try:
+        p = subprocess.Popen(
+            [LEAT, "ping", "-c", "1000", "-i", "100ms", "-u",
+             f"{server.url}?password={CANARY}"], env=h.env(),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+        def line():
+            with open(f"/proc/{p.pid}/cmdline", "rb") as f:
+                return f.read()
+        wait_for(lambda: b"***" in line())
+        assert CANARY.encode() not in line()
+        p.send_signal(signal.SIGINT)
+        p.communicate()
+    finally:
+        server.close()
+
+
+def a_password_is_taken_from_where_it_may_stand(h):
+    server = Server(h, "--requirepass", CANARY)
+    secret = os.path.join(h.dir, "secret")
+    try:
+        ping = ["ping", "-c", "1", "-u", server.url]
+        p = h.run(*ping)
+        exits(p, 77)
+        assert "LEAT_PASSWORD" in p.err
+        exits(h.run(*ping, env={"LEAT_PASSWORD": "wrong-one"}), 77)
+        exits(h.run(*ping, env={"LEAT_PASSWORD": CANARY}), 0)
+        with open(secret, "w") as f:
+            f.write(CANARY + "\n")
+        os.chmod(secret, 0o644)
+        p = h.run(*ping, env={"LEAT_PASSWORD_FILE": secret})
+        exits(p, 78)
+        assert "chmod 600" in p.err
+        os.chmod(secret, 0o600)
+        exits(h.run(*ping, env={"LEAT_PASSWORD_FILE": secret}), 0)
+        exits(h.run(*ping, "--password-file", secret,
+                    env={"LEAT_PASSWORD": "wrong-one"}), 0)
+        exits(h.run(*ping, "--password-file", "/none"), 78)
+        os.rename(secret, os.path.join(h.dir, "leat.password"))
+        exits(h.run(*ping, env={"CREDENTIALS_DIRECTORY": h.dir}), 0)
+
+        h.write_config(f'context = "a"\n[context.a]\nurl = "{server.url}"\n'
+                       f'password = "{CANARY}"\n')
+        exits(h.run("ping", "-c", "1"), 0)
+        # What is kept for one server does not travel to another.
+        exits(h.run(*ping), 77)
+    finally:
+        server.close()
+
+
+# ---- servers ------------------------------------------------------------
+
+def a_dead_address_is_69_in_time(h):
+    start = time.monotonic()
+    for args in (["ping"], ["status"], ["demo"]):
+        p = h.run(*args, "-u", "redis://127.0.0.1:1", "--timeout", "2s")
+        exits(p, 69)
+        assert "hint: " in p.err
+        equal(p.out, "")
+    p = h.run("ping", "-u", f"unix://{h.dir}/none", "--timeout", "2s")
+    exits(p, 69)
+    assert time.monotonic() - start < 10
+
+
+def a_server_that_never_answers_is_given_up_in_time(h):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen(8)
+        start = time.monotonic()
+        p = h.run("ping", "-u", f"redis://127.0.0.1:{s.getsockname()[1]}",
+                  "--timeout", "500ms")
+        assert p.returncode in (69, 75), p
+        assert 0.3 < time.monotonic() - start < 5
+
+
+def a_bad_url_is_a_mistake_where_it_was_typed(h):
+    exits(h.run("ping", "-u", "http://h"), 64)
+    exits(h.run("ping", env={"LEAT_URL": "http://h"}), 78)
+    exits(h.run("ping", "-u", "redis://h?x=y"), 64)
+
+
+def status_tells_facts_and_weaknesses(h):
+    server = Server(h, "--appendonly", "no", "--maxmemory", "100mb",
+                    "--maxmemory-policy", "allkeys-lru")
+    try:
+        p = h.run("status", "-u", server.url, "-o", "json")
+        exits(p, 0)
+        s = json.loads(p.out)
+        equal((s["role"], s["aof"], s["maxmemory_policy"], s["maxmemory"]),
+              ("master", False, "allkeys-lru", 104857600))
+        assert s["latency_ms"] >= 0 and s["version"][0].isdigit()
+        assert s["protocol"] in (2, 3)
+        assert re.match(r"\d{4}-\d\d-\d\dT[\d:.]+Z$", s["started"]), s
+        equal(len(s["warnings"]), 2)
+        assert "set appendonly yes" in s["warnings"][0]
+        assert "noeviction" in s["warnings"][1]
+        table = h.run("status", "-u", server.url, "-o", "table").out
+        assert "100.0 MiB" in table and "appendonly is off" in table
+        p = h.run("status", "-u", server.url, "--columns", "role,aof",
+                  "--no-headers")
+        equal(p.out, "master\tfalse\n")
+    finally:
+        server.close()
+
+
+def ping_measures(h):
+    server = Server(h)
+    try:
+        p = h.run("ping", "-c", "20", "-i", "1ms", "-u", server.url,
+                  "-o", "json")
+        exits(p, 0)
+        r = json.loads(p.out)
+        equal((r["sent"], r["answered"]), (20, 20))
+        assert 0 < r["min_ms"] <= r["p50_ms"] <= r["max_ms"]
+        assert r["min_ms"] <= r["avg_ms"] <= r["max_ms"]
+    finally:
+        server.close()
+
+
+def a_server_stays_up_until_down(h):
+    data = os.path.join(h.dir, "da ta")
+    p = h.run("up", "--dir", data)
+    exits(p, 0)
+    url = p.out.strip()
+    equal(url, "embedded://" + data.replace(" ", "%20"))
+    s = json.loads(h.run("status", "-u", url, "-o", "json").out)
+    assert s["aof"] and s["warnings"] == [], s
+    equal(s["maxmemory_policy"], "noeviction")
+    holder = s["holder_pid"]
+    assert alive(holder)
+    with open(os.path.join(data, "up.pid")) as f:
+        pid, server = map(int, f.read().split()[:2])
+    equal(pid, holder)
+    assert alive(server)
+
+    again = h.run("up", "--dir", data)
+    exits(again, 0)
+    equal(again.out.strip(), url)
+    assert f"held by process {holder}" in again.err
+
+    p = h.run("down", "--dir", data)
+    exits(p, 0)
+    assert "stopped" in p.err, p.err
+    assert not alive(holder) and not alive(server)
+    p = h.run("down", "--dir", data)
+    exits(p, 0)
+    assert "nothing runs" in p.err
+    wait_for(lambda: not processes_of(data))
+
+
+def the_default_server_is_found_without_words(h):
+    exits(h.run("up", "-q"), 0)
+    try:
+        s = json.loads(h.run("status", "-o", "json").out)
+        assert s["holder_pid"] and s["warnings"] == [], s
+        exits(h.run("ping", "-c", "1"), 0)
+    finally:
+        exits(h.run("down"), 0)
+    s = json.loads(h.run("status", "-o", "json").out)
+    assert "'leat up' keeps it running" in s["warnings"][0]
+    wait_for(lambda: not processes_of(h.dir))
+
+
+def a_stale_pid_is_never_signalled(h):
+    data = os.path.join(h.dir, "d")
+    os.mkdir(data, 0o700)
+    victim = subprocess.Popen(["sleep", "60"])
+    try:
+        with open(os.path.join(data, "up.pid"), "w") as f:
+            f.write(f"{victim.pid}\n{victim.pid}\nembedded:\n")
+        p = h.run("down", "--dir", data)
+        exits(p, 0)
+        assert "nothing runs" in p.err
+        equal(victim.poll(), None)
+    finally:
+        victim.kill()
+        victim.wait()
+
+
+def up_in_the_foreground_ends_by_signal(h):
+    data = os.path.join(h.dir, "d")
+    p = subprocess.Popen([LEAT, "up", "--dir", data, "--foreground"],
+                         env=h.env(), stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE)
+    equal(p.stdout.readline().decode().strip(), "embedded://" + data)
+    equal(json.loads(h.run("status", "-u", "embedded://" + data, "-o",
+                           "json").out)["holder_pid"], p.pid)
+    p.send_signal(signal.SIGTERM)
+    equal(p.wait(20), 0)
+    p.communicate()
+    wait_for(lambda: not processes_of(data))
+
+
+def up_refuses_what_it_cannot_start(h):
+    exits(h.run("up", "-u", "redis://h"), 64)
+    with open(os.path.join(h.dir, "file"), "w"):
+        pass
+    p = h.run("up", "--dir", os.path.join(h.dir, "file/below"))
+    assert p.returncode in (74, 78), p
+    equal(p.out, "")
+
+
+# ---- demo ---------------------------------------------------------------
+
+def check_demo(p, count):
+    exits(p, 0)
+    r = json.loads(p.out)
+    equal((r["sent"], r["read"], r["missing"], r["duplicated"],
+           r["out_of_order"], r["corrupt"]), (count, count, 0, 0, 0, 0))
+    assert r["publish_per_s"] > 0 and r["consume_per_s"] > 0
+
+
+def the_demo_sends_and_checks_and_leaves_nothing(h):
+    check_demo(h.run("demo", "--count", "2000", "-o", "json"), 2000)
+    check_demo(h.run("demo", "-n", "37", "--batch", "5", "--size", "3000",
+                     "-o", "json"), 37)
+    equal(os.listdir(h.tmp), [])
+    wait_for(lambda: not processes_of(h.tmp))
+    exits(h.run("demo", "--size", "3"), 64)
+
+
+def the_demo_runs_on_a_server_only_when_told(h):
+    server = Server(h)
+    try:
+        p = h.run("demo", "-n", "500", "-o", "json", "-u", server.url)
+        check_demo(p, 500)
+        p = h.run("demo", "-n", "10", "-o", "json",
+                  env={"LEAT_URL": "redis://127.0.0.1:1"})
+        check_demo(p, 10)
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(server.socket)
+            s.sendall(b"DBSIZE\r\n")
+            equal(s.recv(64), b":0\r\n")
+    finally:
+        server.close()
+
+
+def the_demo_notices_what_is_missing(h):
+    """Entries are removed behind its back while it publishes."""
+    server = Server(h)
+    p = subprocess.Popen([LEAT, "demo", "-n", "200000", "-o", "json", "-u",
+                          server.url], env=h.env(), stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE)
+    try:
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(server.socket)
+
+            def trimmed():
+                s.sendall(b"SCAN 0 MATCH leat:demo:* COUNT 100\r\n")
+                keys = re.findall(rb"leat:demo:[0-9a-f]+", s.recv(4096))
+                if not keys:
+                    return False
+                s.sendall(b"XTRIM " + keys[0] + b" MAXLEN 1\r\n")
+                return int(s.recv(64)[1:]) > 0
+            wait_for(trimmed)
+        out, err = p.communicate(timeout=60)
+        equal(p.returncode, 1)
+        r = json.loads(out)
+        equal(r["sent"], 200000)
+        assert 0 < r["missing"] == 200000 - r["read"], r
+        assert b"did not all arrive" in err
+    finally:
+        p.kill()
+        server.close()
+
+
+def ctrl_c_ends_the_demo_cleanly(h):
+    p = subprocess.Popen([LEAT, "demo", "-n", "100000000"], env=h.env(),
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         start_new_session=True)
+    try:
+        line = p.stderr.readline()  # a line a second: it is at work
+        assert b"publishing" in line, line
+        assert processes_of(os.path.realpath(h.tmp))
+        os.killpg(p.pid, signal.SIGINT)  # as a terminal does
+        out, err = p.communicate(timeout=60)
+    finally:
+        p.kill()
+    equal(p.returncode, 128 + signal.SIGINT)
+    equal(out, b"")
+    equal(os.listdir(h.tmp), [])
+    wait_for(lambda: not processes_of(h.tmp))
+
+
+def a_terminal_sees_progress_and_a_table(h):
+    text, code = on_terminal(h, "demo", "-n", "50000")
+    equal(code, 0)
+    assert "publishing" in text and "reading" in text and "100%" in text
+    assert "ETA" in text and "50,000" in text, text
+    p = h.run("demo", "-n", "2000", "-q")
+    equal(p.err, "")
+
+
+# ---- completion and manual ----------------------------------------------
+
+def complete(h, *words):
+    script = ('source <("$1" completion bash); shift; '
+              'COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _leat; '
+              'printf "%s\\n" "${COMPREPLY[@]}"')
+    p = subprocess.run(["bash", "-c", script, "bash", LEAT, LEAT, *words],
+                       env=h.env(), capture_output=True, text=True)
+    equal((p.returncode, p.stderr), (0, ""))
+    return p.stdout.split()
+
+
+def bash_completes_words_options_and_values(h):
+    equal(complete(h, "st"), ["status"])
+    equal(sorted(complete(h, "")), sorted(COMMANDS))
+    equal(complete(h, "context", "u"), ["use"])
+    equal(complete(h, "ping", "--co"), ["--count", "--context", "--config",
+                                        "--columns", "--color"])
+    equal(complete(h, "status", "-o", "nd"), ["ndjson"])
+    equal(complete(h, "status", "--output", "=", "nd"), ["ndjson"])
+    equal(complete(h, "status", "--output", "="),
+          ["table", "json", "ndjson", "csv", "tsv"])
+    equal(complete(h, "completion", ""), ["bash", "zsh", "fish"])
+    equal(complete(h, "ping", "--password"), ["--password-file"])
+    h.write_config('[context.prod]\nurl = "redis://h"\n')
+    equal(complete(h, "context", "use", ""), ["prod"])
+    equal(complete(h, "--context", "p"), ["prod"])
+    os.mkdir(os.path.join(h.dir, "somewhere"))
+    equal(complete(h, "up", "--dir", h.dir + "/some"),
+          [h.dir + "/somewhere"])
+    h.write_config("broken")
+    equal(complete(h, "context", "use", ""), [])
+
+
+def scripts_of_other_shells_are_sound(h):
+    for shell in ("zsh", "fish"):
+        p = h.run("completion", shell)
+        exits(p, 0)
+        assert "__complete" in p.out
+        if shutil.which(shell):
+            check = subprocess.run([shell, "-n", "/dev/stdin"],
+                                   input=p.stdout, capture_output=True)
+            equal((check.returncode, check.stderr), (0, b""))
+    equal(h.run("__complete", "status", "--output=nd").out,
+          "--output=ndjson\t\n")
+    exits(h.run("completion", "tcsh"), 64)
+
+
+def every_command_has_a_page(h):
+    pages = h.run("__man").out.split()
+    equal(sorted(pages), sorted(["leat"] + ["leat-" + x for x in COMMANDS]))
+    source = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(source, "../../man/meson.build")) as f:
+        build = f.read()
+    for page in pages:
+        assert f"'{page}'" in build, page
+        text = h.run("__man", page)
+        exits(text, 0)
+        assert text.out.startswith(page + "(1)")
+        if shutil.which("scdoc"):
+            p = subprocess.run(["scdoc"], input=text.stdout,
+                               capture_output=True)
+            equal((p.returncode, p.stderr), (0, b""))
+    exits(h.run("__man", "none"), 64)
+
+
+def versions_agree(h):
+    p = h.run("--version")
+    exits(p, 0)
+    equal(p.out.split()[1],
+          json.loads(h.run("version", "-o", "json").out)["version"])
+
+
+# ---- running ------------------------------------------------------------
+
+def main():
+    tests = [f for name, f in globals().items()
+             if callable(f) and getattr(f, "__code__", None)
+             and f.__code__.co_varnames[:1] == ("h",)
+             and f.__code__.co_argcount == 1 and PATTERN in name]
+    print(f"1..{len(tests)}")
+    bad = 0
+    for i, test in enumerate(tests, 1):
+        home = Home()
+        try:
+            test(home)
+            print(f"ok {i} {test.__name__}")
+        except Exception as e:  # each test reports its own failure
+            bad += 1
+            where = e.__traceback__
+            while where.tb_next and \
+                    where.tb_next.tb_frame.f_code.co_filename == __file__:
+                where = where.tb_next
+            print(f"not ok {i} {test.__name__}")
+            print(f"# line {where.tb_lineno}: {type(e).__name__}: "
+                  + str(e).replace("\n", "\n# "))
+        finally:
+            home.close()
+        sys.stdout.flush()
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,346 @@
+/* rigs_ledger.c: the judge must be able to say no.  Each promise is broken once
+ * by hand, and the verdict has to show it, and it alone. */
+#include "support/ledger.h"
+#include "support/proc.h"
+#include "support/wait.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef struct bench {
+    char dir[32];
+    ledger *producer, *consumer;
+} bench;
+
+static int setup(void **state)
+{
+    bench *b = calloc(1, sizeof *b);
+    snprintf(b->dir, sizeof b->dir, "/tmp/leat-lXXXXXX");
+    if (!mkdtemp(b->dir))
+        return -1;
+    b->producer = ledger_open(b->dir, "producer");
+    b->consumer = ledger_open(b->dir, "consumer");
+    *state = b;
+    return b->producer && b->consumer ? 0 : -1;
+}
+
+static int unlink_one(const char *path, const struct stat *st, int type,
+                      struct FTW *where)
+{
+    (void)st;
+    (void)type;
+    (void)where;
+    return remove(path);
+}
+
+static int teardown(void **state)
+{
+    bench *b = *state;
+    ledger_close(b->producer);
+    ledger_close(b->consumer);
+    nftw(b->dir, unlink_one, 8, FTW_DEPTH | FTW_PHYS);
+    free(b);
+    return 0;
+}
+
+static void produce(bench *b, uint64_t id, ledger_kind outcome)
+{
+    uint64_t key = 1 + id % 3;
+    assert_true(ledger_add(b->producer, LEDGER_ATTEMPT, key, id, id));
+    if (outcome)
+        assert_true(ledger_add(b->producer, outcome, key, id, id));
+}
+
+static void consume(bench *b, uint64_t id)
+{
+    uint64_t key = 1 + id % 3;
+    assert_true(ledger_add(b->consumer, LEDGER_DELIVERY, key, id, id));
+    assert_true(ledger_add(b->consumer, LEDGER_EFFECT, key, id, id));
+}
+
+/* Thirty good messages, around which one fault is planted. */
+static void good_run(bench *b)
+{
+    for (uint64_t id = 1; id <= 30; id++) {
+        produce(b, id, LEDGER_ACK);
+        consume(b, id);
+    }
+}
+
+/* Run the program; its exit code, and the last line it printed. */
+static int check(bench *b, const char *flag, char *last, size_t size)
+{
+    const char *argv[] = { LEDGER_CHECK, "--kills", "5",  "--pauses",
+                           "4",          "--cuts",  "3",  "--seed",
+                           "42",         b->dir,    flag, NULL };
+    char line[1024];
+    int status = 0;
+    proc *p = proc_start(argv, NULL);
+    assert_non_null(p);
+    while (proc_line(p, line, sizeof line, 20000))
+        snprintf(last, size, "%s", line);
+    assert_true(proc_wait(p, 20000, &status));
+    proc_free(p);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void assert_check(bench *b, const char *flag, int code, const char *json)
+{
+    char last[1024] = "";
+    int got = check(b, flag, last, sizeof last);
+    if (!strstr(last, json))
+        print_error("%s is not in %s\n", json, last);
+    assert_non_null(strstr(last, json));
+    assert_int_equal(got, code);
+}
+
+static void a_good_run_is_good_and_the_keys_are_exact(void **state)
+{
+    bench *b = *state;
+    char json[1024] = "";
+    good_run(b);
+    assert_int_equal(check(b, "--once", json, sizeof json), 0);
+    assert_string_equal(
+        json, "{\"attempted\": 30, \"acked\": 30, \"unknown\": 0, "
+              "\"delivered\": 30, \"lost\": 0, \"duplicated\": 0, "
+              "\"reordered\": 0, \"stuck\": 0, \"kills\": 5, \"pauses\": 4, "
+              "\"cuts\": 3, \"seed\": 42, \"unexpected\": 0, "
+              "\"dishonest\": 0}");
+}
+
+static void a_lost_message_is_caught(void **state)
+{
+    bench *b = *state;
+    good_run(b);
+    produce(b, 31, LEDGER_ACK);
+    assert_check(b, NULL, 1, "\"lost\": 1,");
+}
+
+static void a_duplicate_is_counted_and_fatal_with_once(void **state)
+{
+    bench *b = *state;
+    good_run(b);
+    consume(b, 7);
+    consume(b, 7);
+    assert_check(b, NULL, 0, "\"duplicated\": 2, \"reordered\": 0,");
+    assert_check(b, "--once", 1, "\"duplicated\": 2,");
+}
+
+static void a_second_delivery_with_one_effect_is_no_duplicate(void **state)
+{
+    bench *b = *state;
+    good_run(b);
+    ledger_add(b->consumer, LEDGER_DELIVERY, 1, 30, 30);
+    assert_check(b, "--once", 0, "\"duplicated\": 0,");
+}
+
+static void another_order_is_caught(void **state)
+{
+    bench *b = *state;
+    good_run(b);
+    produce(b, 31, LEDGER_ACK);
+    produce(b, 34, LEDGER_ACK); /* the same key */
+    consume(b, 34);
+    consume(b, 31);
+    assert_check(b, NULL, 1, "\"reordered\": 1,");
+    assert_check(b, "--unordered", 0, "\"reordered\": 1,");
+}
+
+static void order_holds_across_processes(void **state)
+{
+    bench *b = *state;
+    good_run(b);
+    produce(b, 31, LEDGER_ACK);
+    produce(b, 34, LEDGER_ACK);
+    ledger *other = ledger_open(b->dir, "another");
+    ledger_add(other, LEDGER_EFFECT, 1 + 34 % 3, 34, 34);
+    ledger_close(other);
+    ledger_add(b->consumer, LEDGER_EFFECT, 1 + 31 % 3, 31, 31);
+    assert_check(b, NULL, 1, "\"reordered\": 1,");
+}
+
+static void a_stuck_message_is_caught(void **state)
+{
+    bench *b = *state;
+    good_run(b);
+    produce(b, 31, LEDGER_ACK);
+    ledger_add(b->consumer, LEDGER_DELIVERY, 1 + 31 % 3, 31, 31);
+    assert_check(b, NULL, 1,
+                 "\"lost\": 0, \"duplicated\": 0, "
+                 "\"reordered\": 0, \"stuck\": 1,");
+}
+
+static void a_message_from_nowhere_is_caught(void **state)
+{
+    bench *b = *state;
+    good_run(b);
+    consume(b, 99);
+    assert_check(b, NULL, 1, "\"unexpected\": 1,");
+}
+
+static void a_failure_that_was_delivered_is_dishonest(void **state)
+{
+    bench *b = *state;
+    good_run(b);
+    produce(b, 31, LEDGER_FAIL);
+    consume(b, 31);
+    assert_check(b, NULL, 1, "\"dishonest\": 1}");
+}
+
+static void an_unknown_outcome_may_go_either_way(void **state)
+{
+    bench *b = *state;
+    good_run(b);
+    produce(b, 31, LEDGER_UNKNOWN); /* delivered */
+    consume(b, 31);
+    produce(b, 32, LEDGER_UNKNOWN); /* not */
+    produce(b, 33, 0);              /* its producer was killed */
+    produce(b, 34, LEDGER_UNKNOWN); /* then refused, but the first came */
+    produce(b, 34, LEDGER_FAIL);
+    consume(b, 34);
+    produce(b, 35, LEDGER_UNKNOWN); /* then promised */
+    produce(b, 35, LEDGER_ACK);
+    consume(b, 35);
+    produce(b, 36, LEDGER_FAIL); /* honest */
+    assert_check(b, "--once", 0,
+                 "\"attempted\": 36, \"acked\": 31, \"unknown\": 4, "
+                 "\"delivered\": 33, \"lost\": 0,");
+}
+
+static void without_effects_deliveries_are_counted(void **state)
+{
+    bench *b = *state;
+    produce(b, 1, LEDGER_ACK);
+    ledger_add(b->consumer, LEDGER_DELIVERY, 2, 1, 1);
+    assert_check(b, "--once", 0, "\"stuck\": 0,");
+    ledger_add(b->consumer, LEDGER_DELIVERY, 2, 1, 1);
+    assert_check(b, "--once", 1, "\"duplicated\": 1,");
+}
+
+static void no_records_are_no_success(void **state)
+{
+    assert_check(*state, NULL, 2, "\"attempted\": 0,");
+    char nowhere[64];
+    snprintf(nowhere, sizeof nowhere, "/tmp/leat-none%d", (int)getpid());
+    ledger_verdict v;
+    int saved = dup(2), null = open("/dev/null", O_WRONLY);
+    dup2(null, 2);
+    assert_false(ledger_judge(nowhere, &v));
+    dup2(saved, 2);
+    close(saved);
+    close(null);
+}
+
+/* A killed writer leaves part of a record: at the end of its file, or, where
+ * processes share a file, between others. */
+static void torn_records_are_passed_over(void **state)
+{
+    bench *b = *state;
+    char path[128], part[sizeof(ledger_record)] = "";
+    ledger_verdict v;
+    good_run(b);
+    snprintf(path, sizeof path, "%s/producer.%d.ledger", b->dir, (int)getpid());
+    int fd = open(path, O_RDWR | O_APPEND);
+    assert_true(pread(fd, part, sizeof part, 0) == sizeof part);
+    assert_int_equal(write(fd, part, 17), 17);
+    assert_true(ledger_judge(b->dir, &v));
+    assert_int_equal(v.torn, 1);
+    assert_int_equal(v.acked, 30);
+    produce(b, 31, LEDGER_ACK);
+    consume(b, 31);
+    assert_int_equal(write(fd, part, 47), 47);
+    assert_true(ledger_judge(b->dir, &v));
+    assert_int_equal(v.torn, 2);
+    assert_int_equal(v.acked, 31);
+    assert_int_equal(v.lost, 0);
+    close(fd);
+}
+
+static void writers_killed_at_random_lose_nothing_written(void **state)
+{
+    bench *b = *state;
+    ledger_verdict v;
+    for (int i = 0; i < 4; i++) {
+        char role[16], line[64];
+        snprintf(role, sizeof role, "%d", i);
+        const char *argv[] = { "/proc/self/exe", "write", b->dir, role, NULL };
+        proc *p = proc_start(argv, NULL);
+        assert_non_null(p);
+        assert_true(proc_line(p, line, sizeof line, 5000));
+        wait_nap(2 + i);
+        proc_free(p);
+    }
+    assert_true(ledger_judge(b->dir, &v));
+    assert_true(v.attempted >= 400);
+    assert_int_equal(v.lost + v.unexpected + v.dishonest, 0);
+    assert_int_equal(v.torn, 0);
+    assert_true(v.unknown <= 4);
+}
+
+static void millions_of_records_are_judged_in_time(void **state)
+{
+    enum { N = 500 * 1000 };
+    bench *b = *state;
+    ledger_verdict v;
+    for (uint64_t id = 1; id <= N; id++) {
+        ledger_add(b->producer, LEDGER_ATTEMPT, 1 + id % 100, id, id * 7919);
+        ledger_add(b->producer, LEDGER_ACK, 1 + id % 100, id, id * 7919);
+        ledger_add(b->consumer, LEDGER_EFFECT, 1 + id % 100, id, id * 7919);
+    }
+    int64_t start = wait_now_ms();
+    assert_true(ledger_judge(b->dir, &v));
+    assert_int_equal(v.records, 3 * N);
+    assert_int_equal(v.acked, N);
+    assert_int_equal(v.lost + v.duplicated + v.reordered, 0);
+    assert_true(wait_now_ms() - start < 30 * 1000);
+}
+
+static int role_write(const char *dir, const char *role)
+{
+    uint64_t base = (strtoull(role, NULL, 10) + 1) << 32;
+    ledger *l = ledger_open(dir, role);
+    for (uint64_t i = 1; l && i < 1000 * 1000; i++) {
+        ledger_add(l, LEDGER_ATTEMPT, base, i, base + i);
+        ledger_add(l, LEDGER_DELIVERY, base, i, base + i);
+        ledger_add(l, LEDGER_ACK, base, i, base + i);
+        if (i == 100) {
+            puts("going");
+            fflush(stdout);
+        }
+    }
+    return 0;
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_good_run_is_good_and_the_keys_are_exact),
+        T(a_lost_message_is_caught),
+        T(a_duplicate_is_counted_and_fatal_with_once),
+        T(a_second_delivery_with_one_effect_is_no_duplicate),
+        T(another_order_is_caught),
+        T(order_holds_across_processes),
+        T(a_stuck_message_is_caught),
+        T(a_message_from_nowhere_is_caught),
+        T(a_failure_that_was_delivered_is_dishonest),
+        T(an_unknown_outcome_may_go_either_way),
+        T(without_effects_deliveries_are_counted),
+        T(no_records_are_no_success),
+        T(torn_records_are_passed_over),
+        T(writers_killed_at_random_lose_nothing_written),
+        T(millions_of_records_are_judged_in_time),
+    };
+    if (argc == 4 && strcmp(argv[1], "write") == 0)
+        return role_write(argv[2], argv[3]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,78 @@
+/*
+ * ledger.h: what was tried, promised and seen, written down to be counted.
+ *
+ * Each process of a chaos run appends records to a file of its own in one
+ * directory; after the run the judge reads them all.  A record is one write(2)
+ * with O_APPEND, so a kill -9 costs at most the record being written, never one
+ * that was.  A producer writes ATTEMPT before each send and one of ACK, FAIL,
+ * UNKNOWN after it; a consumer DELIVERY when it gets a message and EFFECT when
+ * the effect is done.
+ *
+ * The words are those of Jepsen's total-queue:
+ *
+ *   attempted   ids with an attempt
+ *   acked       of these, promised (Jepsen: acknowledged)
+ *   unknown     without a promise, at least one attempt's outcome is not known
+ *   delivered   ids seen at the other end (ok)
+ *   lost        promised, never seen
+ *   unexpected  seen, never attempted
+ *   duplicated  sightings beyond the first: effects, or deliveries where the
+ *               run wrote no effects
+ *   reordered   of one key (0: no order), first seen after a later seq was
+ *   stuck       delivered without an effect, where the run wrote effects
+ *   dishonest   seen though each of its attempts was reported as failed
+ */
+#ifndef SUPPORT_LEDGER_H
+#define SUPPORT_LEDGER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum ledger_kind {
+    LEDGER_ATTEMPT = 1,
+    LEDGER_ACK,
+    LEDGER_FAIL,
+    LEDGER_UNKNOWN,
+    LEDGER_DELIVERY,
+    LEDGER_EFFECT,
+    LEDGER_KINDS_,
+} ledger_kind;
+
+/* As it is in the file, in the machine's byte order. */
+typedef struct ledger_record {
+    uint32_t magic;
+    uint32_t kind;
+    uint64_t key; /* messages of one key keep their order; 0: none        */
+    uint64_t seq; /* of the producer, within the key                      */
+    uint64_t id;  /* of the message                                       */
+    int64_t ns;   /* monotonic: one clock for all processes of a machine  */
+    uint64_t sum; /* of the above: a torn record is seen                  */
+} ledger_record;
+
+typedef struct ledger ledger;
+
+/* Append to dir/role.pid.ledger.  NULL after saying why on stderr. */
+ledger *ledger_open(const char *dir, const char *role);
+void ledger_close(ledger *l); /* NULL is fine */
+
+/* False if it could not be written whole: then do not go on with what it
+ * announces.  Shared. */
+bool ledger_add(ledger *l, ledger_kind kind, uint64_t key, uint64_t seq,
+                uint64_t id);
+
+/* A number for a text: for keys and ids that are none. */
+uint64_t ledger_hash(const void *p, size_t n);
+
+typedef struct ledger_verdict {
+    uint64_t attempted, acked, unknown, delivered;
+    uint64_t lost, duplicated, reordered, stuck, unexpected, dishonest;
+    uint64_t records, files;
+    uint64_t torn; /* records cut by a kill; tolerated */
+} ledger_verdict;
+
+/* Read all ledgers of a directory and count.  False after saying why on
+ * stderr.  Costs a sort of 48 bytes per record. */
+bool ledger_judge(const char *dir, ledger_verdict *out);
+
+#endif
