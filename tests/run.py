@@ -354,7 +354,7 @@ def tests_of(build):
     files = {t["id"]: t["filename"] for t in introspect(build, "targets")}
     tests = [t for t in introspect(build, "tests")
              if not build.suite or build.suite in suites(t)]
-    names = [os.path.basename(t["cmd"][0]) for t in tests]
+    names = [program_name(build, t) for t in tests]
     found = []
     for t, name in zip(tests, names):
         label = f"{build.kind}/{name}"
@@ -373,6 +373,12 @@ def tests_of(build):
                   alone="serial" in suites(t) or not t["is_parallel"])
         found.append((job, sorted(set(targets))))
     return found
+
+
+def program_name(build, test):
+    """Its own program's, or the test's where that is an interpreter."""
+    program = Path(test["cmd"][0])
+    return program.name if program.is_relative_to(build.path) else test["name"]
 
 
 def calm_addresses(build):
