@@ -325,6 +325,7 @@ char *slurp(int fd, size_t limit, size_t *n);
 /* The signal that asked us to stop, or 0. */
 extern volatile sig_atomic_t stop_signal;
 void catch_signals(void);
+void occupy_standard_files(void);
 
 /* ---- commands --------------------------------------------------------- */
 

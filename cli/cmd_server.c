@@ -252,13 +252,14 @@ int run_status(cli *c)
     if (client && (leat_client_server(client, &server, &err) != LEAT_OK ||
                    best_ping(client, &ms, &err) != LEAT_OK))
         code = fail_with(leat_client_url(client), &err, NULL);
-    else if (client)
+    if (code == 0) {
         show_server(out, client, url, &server, ms);
-    leat_client_close(client);
-    int written = client && code == 0 ? output_close(out) : 0;
-    if (code)
+        code = output_close(out);
+    } else {
         output_drop(out);
-    return code ? code : written;
+    }
+    leat_client_close(client);
+    return code;
 }
 
 /* ---- ping ------------------------------------------------------------- */
@@ -338,5 +339,7 @@ int run_ping(cli *c)
     code = output_close(out);
     if (code == 0 && answered == 0 && err.code != LEAT_OK)
         code = exit_code(err.code);
+    if (code == 0 && stop_signal)
+        code = EXIT_SIGNAL + stop_signal;
     return code ? code : answered < sent ? EXIT_NO : EXIT_DONE;
 }

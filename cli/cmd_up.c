@@ -325,7 +325,8 @@ static int end_holder(int fd, long pid, const char *dir, int64_t timeout_ms)
         code = fail(errno == EPERM ? EXIT_DENIED : EXIT_IO, NULL,
                     "process %ld, which holds %s: %m", pid, dir);
     struct pollfd p = { .fd = process, .events = POLLIN };
-    if (code == 0 && poll(&p, 1, (int)timeout_ms) == 0)
+    int wait = timeout_ms > INT_MAX ? INT_MAX : (int)timeout_ms;
+    if (code == 0 && poll(&p, 1, wait) == 0)
         code = fail(EXIT_TRY_AGAIN, NULL,
                     "process %ld, which holds %s, did not end in time", pid,
                     dir);

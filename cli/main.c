@@ -94,11 +94,12 @@ static int run(cli *c, int argc, char **argv)
 int main(int argc, char **argv)
 {
     cli c = { 0 };
+    occupy_standard_files();
     /* Widths of characters, whatever the user's language. */
     if (!setlocale(LC_CTYPE, ""))
         (void)setlocale(LC_CTYPE, "C.UTF-8");
     catch_signals();
     int code = finish(run(&c, argc, argv));
     settings_free(&c);
-    return stop_signal && code == EXIT_BUG ? EXIT_SIGNAL + stop_signal : code;
+    return code;
 }

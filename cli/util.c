@@ -4,6 +4,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -135,13 +136,31 @@ static void on_signal(int number)
     stop_signal = number;
 }
 
+/* What was ignored when we were started (nohup, a job of a script) stays so. */
+static void catch_signal(int number, const struct sigaction *a)
+{
+    struct sigaction old;
+    if (sigaction(number, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+        sigaction(number, a, NULL);
+}
+
 void catch_signals(void)
 {
     struct sigaction a = { .sa_handler = on_signal };
     sigemptyset(&a.sa_mask);
-    sigaction(SIGINT, &a, NULL);
-    sigaction(SIGTERM, &a, NULL);
-    sigaction(SIGHUP, &a, NULL);
+    catch_signal(SIGINT, &a);
+    catch_signal(SIGTERM, &a);
+    catch_signal(SIGHUP, &a);
     a.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &a, NULL);
+}
+
+/* Started without stdout, the first socket would get its number, and results
+ * would be sent to the server.  Opened the wrong way round, each fails as a
+ * closed one does. */
+void occupy_standard_files(void)
+{
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            (void)open("/dev/null", fd == 1 ? O_RDONLY : O_WRONLY);
 }
