@@ -132,7 +132,8 @@ static leat_code first_connection(leat_client *c, leat_error *err)
             c->idle = conn;
             return LEAT_OK;
         }
-        if (e.code != LEAT_EBUSY || leat__left_ms(deadline) == 0)
+        if (e.code != LEAT_EBUSY || !e.retriable ||
+            leat__left_ms(deadline) == 0)
             break;
         leat__sleep_ms(leat__backoff_next_ms(&wait));
     }

@@ -101,8 +101,8 @@ bool leat__client_pause(leat_client *c, int64_t ms, int64_t deadline_ns)
 
 static bool worth_retrying(const leat_error *e)
 {
-    return e->code == LEAT_ECONN || e->code == LEAT_ETIMEOUT ||
-           e->code == LEAT_EBUSY || e->code == LEAT_EIO;
+    return e->retriable && (e->code == LEAT_ECONN || e->code == LEAT_ETIMEOUT ||
+                            e->code == LEAT_EBUSY || e->code == LEAT_EIO);
 }
 
 leat_conn *leat__client_connect(leat_client *c, int64_t deadline_ns,

@@ -145,7 +145,7 @@ static void a_busy_server_is_waited_for_and_nothing_runs_twice(void **state)
 {
     (void)state;
     leat_client *c = open_client(url, NULL);
-    redis_raw(server, "DEL n");
+    redis_do(server, "DEL n");
     leat_conn *hog = lend(c);
     must(leat_conn_send(hog,
                         LEAT_ARGS(leat_str("EVAL"),
@@ -181,15 +181,15 @@ static void a_full_server_refuses_writes_and_takes_them_again(void **state)
     leat_error e = { 0 };
     (void)state;
     leat_client *c = open_client(url, NULL);
-    freeReplyObject(redis_raw(server, "CONFIG SET maxmemory 1"));
+    redis_do(server, "CONFIG SET maxmemory 1");
     assert_code(call(c, "SET", "k", "v", &e), LEAT_EFULL);
     assert_true(e.retriable);
-    freeReplyObject(redis_raw(server, "CONFIG SET maxmemory 0"));
+    redis_do(server, "CONFIG SET maxmemory 0");
     assert_code(call(c, "SET", "k", "v", &e), LEAT_OK);
 
-    freeReplyObject(redis_raw(server, "CONFIG SET min-replicas-to-write 1"));
+    redis_do(server, "CONFIG SET min-replicas-to-write 1");
     assert_code(call(c, "SET", "k", "v", &e), LEAT_EFULL);
-    freeReplyObject(redis_raw(server, "CONFIG SET min-replicas-to-write 0"));
+    redis_do(server, "CONFIG SET min-replicas-to-write 0");
     leat_client_close(c);
 }
 
@@ -201,8 +201,8 @@ static void a_demoted_server_is_told_and_its_connection_not_kept(void **state)
     leat_conn *first = lend(c);
     int before = leat_conn_fd(first);
     (void)before;
-    freeReplyObject(redis_raw(server, "CONFIG RESETSTAT"));
-    freeReplyObject(redis_raw(server, "REPLICAOF 127.0.0.1 1"));
+    redis_do(server, "CONFIG RESETSTAT");
+    redis_do(server, "REPLICAOF 127.0.0.1 1");
     assert_code(
         leat_conn_call(first,
                        LEAT_ARGS(leat_str("SET"), leat_str("k"), leat_str("v")),
@@ -210,7 +210,7 @@ static void a_demoted_server_is_told_and_its_connection_not_kept(void **state)
         LEAT_EREADONLY);
     assert_true(e.retriable);
     leat_client_return(c, first);
-    freeReplyObject(redis_raw(server, "REPLICAOF NO ONE"));
+    redis_do(server, "REPLICAOF NO ONE");
     assert_code(call(c, "SET", "k", "v", &e), LEAT_OK);
     char stats[8192], *at;
     redis_text(server, stats, sizeof stats, "INFO stats");
@@ -266,7 +266,7 @@ static void a_user_with_few_rights_can_do_those(void **state)
 {
     leat_error e = { 0 };
     (void)state;
-    freeReplyObject(redis_raw(server, "SET k1 v"));
+    redis_do(server, "SET k1 v");
     leat_client *c = open_client(
         url,
         &(leat_client_opts){ .user = "weak", .password = "s3cr3t-canary" });
@@ -285,12 +285,12 @@ static void too_many_clients_is_a_passing_failure(void **state)
 {
     leat_error e = { 0 };
     (void)state;
-    freeReplyObject(redis_raw(server, "CONFIG SET maxclients 1"));
+    redis_do(server, "CONFIG SET maxclients 1");
     assert_null(leat_client_open(
         url, &(leat_client_opts){ .connect_timeout_ms = 200 }, &e));
     assert_true(e.retriable);
     assert_true(e.code == LEAT_EBUSY || e.code == LEAT_ECONN);
-    freeReplyObject(redis_raw(server, "CONFIG SET maxclients 1000"));
+    redis_do(server, "CONFIG SET maxclients 1000");
     leat_client_close(open_client(url, NULL));
 }
 

@@ -83,7 +83,7 @@ static void many_threads_share_few_connections_without_cross_talk(void **state)
     struct user u[THREADS];
     atomic_int bad = 0;
     (void)state;
-    freeReplyObject(redis_raw(server, "CONFIG RESETSTAT"));
+    redis_do(server, "CONFIG RESETSTAT");
     leat_client *c = open_client(url, &(leat_client_opts){ .pool_size = 4 });
     for (int i = 0; i < THREADS; i++) {
         u[i] = (struct user){ c, i, &bad };
@@ -106,8 +106,7 @@ static void a_connection_the_server_closed_is_replaced_unseen(void **state)
     (void)state;
     leat_client *c = open_client(url, NULL);
     for (int i = 0; i < 20; i++) {
-        freeReplyObject(
-            redis_raw(server, "CLIENT KILL TYPE normal SKIPME yes"));
+        redis_do(server, "CLIENT KILL TYPE normal SKIPME yes");
         leat_conn *conn = lend(c);
         must(leat_conn_call(conn, LEAT_ARGS(leat_str("PING")), NULL, &r, err));
         assert_text(r, "PONG");

@@ -116,7 +116,7 @@ static void five_hundred_clients_come_back_together(void **state)
     redis_url(server, direct, sizeof direct);
     for (int i = 0; i < N; i++)
         c[i] = open_client(direct, NULL);
-    freeReplyObject(redis_raw(server, "CLIENT KILL TYPE normal SKIPME yes"));
+    redis_do(server, "CLIENT KILL TYPE normal SKIPME yes");
     int64_t before = wait_now_ms();
     for (int i = 0; i < N; i++) {
         leat_conn *conn = lend(c[i]);
@@ -140,17 +140,16 @@ static void a_harassed_pipeline_tells_the_truth(void **state)
     (void)state;
     char direct[256];
     redis_url(server, direct, sizeof direct);
-    freeReplyObject(redis_raw(server, "DEL set"));
+    redis_do(server, "DEL set");
     leat_client *c = open_client(direct, NULL);
     for (int i = 0; i < N; i++) {
         char text[16];
         leat_error e = { 0 };
         leat_conn *conn = lend(c);
         if (i % 40 == 20)
-            freeReplyObject(
-                redis_raw(server, "CLIENT KILL TYPE normal SKIPME yes"));
+            redis_do(server, "CLIENT KILL TYPE normal SKIPME yes");
         if (i % 500 == 250)
-            freeReplyObject(redis_raw(server, "CLIENT PAUSE 20 ALL"));
+            redis_do(server, "CLIENT PAUSE 20 ALL");
         snprintf(text, sizeof text, "%d", i);
         said[i] = leat_conn_call(
             conn, LEAT_ARGS(leat_str("SADD"), leat_str("set"), leat_str(text)),

@@ -23,6 +23,9 @@
                      must_e_.msg);                                             \
     } while (0)
 
+/* A command from the side whose reply does not matter. */
+#define redis_do(...) freeReplyObject(redis_raw(__VA_ARGS__))
+
 /* A client of this server, with options; the test fails if it cannot. */
 #define open_client(url, ...)                                                  \
     open_client_at(__FILE__, __LINE__, url, __VA_ARGS__)

@@ -1,0 +1,83 @@
+/* examples.c: what the examples show is true. */
+#include "support/leat.h"
+#include "support/proc.h"
+
+#include <sys/wait.h>
+
+static redis_server *server;
+static char url[256];
+
+static int start(void **state)
+{
+    (void)state;
+    server = redis_start(NULL);
+    if (!server)
+        return -1;
+    redis_url(server, url, sizeof url);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    redis_stop(server);
+    return 0;
+}
+
+static proc *example(const char *name, const char *where)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/example-%s", EXAMPLES, name);
+    const char *argv[] = { path, where, NULL };
+    proc *p = proc_start(argv, &(proc_opts){ .with_stderr = true });
+    assert_non_null(p);
+    return p;
+}
+
+static void ends_with(proc *p, int code)
+{
+    int status = -1;
+    assert_true(proc_wait(p, 10000, &status));
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), code);
+    proc_free(p);
+}
+
+static void the_ping_example_answers(void **state)
+{
+    char line[512];
+    (void)state;
+    proc *p = example("ping", url);
+    assert_true(proc_line(p, line, sizeof line, 10000));
+    assert_non_null(strstr(line, "answers PONG"));
+    ends_with(p, 0);
+
+    p = example("ping", "redis://127.0.0.1:1");
+    assert_true(proc_line(p, line, sizeof line, 10000));
+    assert_non_null(strstr(line, "cannot connect to 127.0.0.1:1"));
+    ends_with(p, 1);
+}
+
+static void the_stream_example_adds_and_reads(void **state)
+{
+    char line[512];
+    (void)state;
+    proc *p = example("stream", url);
+    assert_true(proc_line(p, line, sizeof line, 10000));
+    assert_string_equal(line, "1000 added, 0 failed, 0 unknown");
+    assert_true(proc_line(p, line, sizeof line, 10000));
+    assert_string_equal(line, "order-999: {\"order\":999}");
+    assert_true(proc_line(p, line, sizeof line, 10000));
+    assert_true(proc_line(p, line, sizeof line, 10000));
+    ends_with(p, 0);
+    assert_int_equal(redis_int(server, "XLEN orders"), 1000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_ping_example_answers),
+        cmocka_unit_test(the_stream_example_adds_and_reads),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
