@@ -20,7 +20,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { XADD = 0, PING = 1, BODY = 100 };
+enum { XADD = 0, PING = 1, BODY = 100, ROOM = 256 };
 
 struct work {
     redis_server *server;
@@ -95,11 +95,11 @@ static int raw_connect(const char *path)
 static size_t encode(char *out, int command)
 {
     if (command == PING)
-        return (size_t)sprintf(out, "*1\r\n$4\r\nPING\r\n");
-    return (size_t)sprintf(out,
-                           "*5\r\n$4\r\nXADD\r\n$5\r\nbench\r\n$1\r\n*\r\n"
-                           "$1\r\nb\r\n$%d\r\n%s\r\n",
-                           BODY, body);
+        return (size_t)snprintf(out, ROOM, "*1\r\n$4\r\nPING\r\n");
+    return (size_t)snprintf(out, ROOM,
+                            "*5\r\n$4\r\nXADD\r\n$5\r\nbench\r\n$1\r\n*\r\n"
+                            "$1\r\nb\r\n$%d\r\n%s\r\n",
+                            BODY, body);
 }
 
 static bool write_all(int fd, const char *p, size_t n)
@@ -148,7 +148,7 @@ static double raw(void *arg)
 {
     struct work *w = arg;
     int half = w->window / 2;
-    char *batch = malloc((size_t)half * 256);
+    char *batch = malloc((size_t)half * ROOM);
     size_t size = 0;
     for (int i = 0; batch && i < half; i++)
         size += encode(batch + size, w->command);

@@ -99,7 +99,7 @@ def judge(label, protocol, code, stdout, stderr, seconds, trouble=()):
     if protocol == "tap":
         r.passed, failed, r.skipped, broken = parse_tap(stdout)
         if broken and not r.failures:   # a crash breaks the plan as well
-            failed.append(broken)
+            failed.append(broken + (f", {how_it_ended(code)}" if code else ""))
         r.failures += failed
     elif code == 77 and not trouble:
         r.skipped = 1
@@ -354,7 +354,7 @@ def tests_of(build):
     files = {t["id"]: t["filename"] for t in introspect(build, "targets")}
     tests = [t for t in introspect(build, "tests")
              if not build.suite or build.suite in suites(t)]
-    names = [os.path.basename(t["cmd"][0]) for t in tests]
+    names = [program_name(build, t) for t in tests]
     found = []
     for t, name in zip(tests, names):
         label = f"{build.kind}/{name}"
@@ -375,6 +375,12 @@ def tests_of(build):
     return found
 
 
+def program_name(build, test):
+    """Its own program's, or the test's where that is an interpreter."""
+    program = Path(test["cmd"][0])
+    return program.name if program.is_relative_to(build.path) else test["name"]
+
+
 def calm_addresses(build):
     """clang 14's sanitizers cannot live with more than 28 random bits."""
     if build.kind == "gcc":
@@ -390,18 +396,21 @@ def calm_addresses(build):
 
 # ---- checks ---------------------------------------------------------------
 
-def checks(workers):
+def checks(opts):
     """The executable scripts of tests/check.  A comment `# run: alone` keeps
-    one apart from all else."""
+    one apart from all else, and `# timeout: N` gives it N seconds."""
     jobs = []
     for path in sorted((ROOT / "tests/check").glob("*.py")):
-        if not os.access(path, os.X_OK):
+        # clang-tidy reads how build-asan is compiled.
+        if not os.access(path, os.X_OK) or \
+                (opts.no_sanitizers and path.stem == "tidy"):
             continue
         head = path.read_text()[:2000]
+        limit = re.search(r"^# timeout: (\d+)$", head, re.MULTILINE)
         jobs.append(Job(f"check/{path.stem}", [sys.executable, str(path)],
                         env={"LEAT_BUILD": str(ROOT / "build"),
-                             "LEAT_JOBS": str(workers)},
-                        timeout=CHECK_TIMEOUT,
+                             "LEAT_JOBS": str(opts.j)},
+                        timeout=float(limit[1]) if limit else CHECK_TIMEOUT,
                         alone="# run: alone" in head))
     return jobs
 
@@ -414,16 +423,34 @@ class Screen:
     def __init__(self):
         self.live = sys.stdout.isatty()
         self.start = time.monotonic()
-
-    def status(self, text):
+        self.lock = threading.Lock()
+        self.text = ""
         if self.live:
+            threading.Thread(target=self.tick, daemon=True).start()
+
+    def tick(self):
+        """A line that stands still for minutes looks like a hang."""
+        while True:
+            time.sleep(1)
+            with self.lock:
+                self.draw()
+
+    def draw(self):
+        if self.live and self.text:
             width = shutil.get_terminal_size().columns - 1
             spent = time.monotonic() - self.start
-            print("\r\x1b[K" + f"[{spent:4.0f} s] {text}"[:width], end="",
-                  flush=True)
+            print("\r\x1b[K" + f"[{spent:4.0f} s] {self.text}"[:width],
+                  end="", flush=True)
+
+    def status(self, text):
+        with self.lock:
+            self.text = text
+            self.draw()
 
     def line(self, text):
-        print(("\r\x1b[K" if self.live else "") + text, flush=True)
+        with self.lock:
+            print(("\r\x1b[K" if self.live else "") + text, flush=True)
+            self.draw()
 
     def stage(self, text):
         if self.live:
@@ -493,11 +520,11 @@ def wanted(label, filters):
     return not filters or any(f in label for f in filters)
 
 
-def compile_build(build, tests, filters):
-    """Returns the Result of building what the chosen tests need."""
+def compile_build(build, tests, everything):
+    """Returns the Result of building all, or what the chosen tests need."""
     start = time.monotonic()
     targets = []
-    if filters or build.suite:
+    if not everything:
         targets = sorted({t for _, ts in tests for t in ts})
         if not targets:
             return None
@@ -511,6 +538,7 @@ def compile_build(build, tests, filters):
 def prepare(opts, screen):
     """Set up and compile.  Returns the builds' results and the jobs."""
     results, jobs = [], []
+    scripts = [job for job in checks(opts) if wanted(job.label, opts.filter)]
     for build in builds(not opts.no_sanitizers):
         screen.stage(f"setting up {build.folder}")
         broken = set_up(build)
@@ -522,14 +550,16 @@ def prepare(opts, screen):
                  if wanted(job.label, opts.filter)]
         if not opts.list:
             screen.stage(f"building {build.folder}")
-            r = compile_build(build, tests, opts.filter)
+            # The checks look at the library and the command of gcc's build.
+            everything = not build.suite and not opts.filter or \
+                bool(build.kind == "gcc" and scripts)
+            r = compile_build(build, tests, everything)
             if r:
                 results.append(r)
             if r and r.failures:
                 continue
         jobs += [job for job, _ in tests]
-    jobs += [job for job in checks(opts.j) if wanted(job.label, opts.filter)]
-    return results, jobs
+    return results, jobs + scripts
 
 
 def run_all(jobs, workers, screen, times, results):
@@ -578,6 +608,7 @@ def main():
     screen = Screen()
     results, jobs = prepare(opts, screen)
     if opts.list:
+        screen.status("")
         for job in jobs:
             screen.line(job.label)
         for r in results:
@@ -591,9 +622,11 @@ def main():
         if not opts.build_only:
             run_all(jobs, opts.j, screen, times, results)
     except KeyboardInterrupt:
+        screen.status("")
         screen.line("interrupted")
         return 130
     save_times(times)
+    screen.status("")
 
     for r in results:
         if r.failures:

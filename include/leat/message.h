@@ -92,13 +92,19 @@ struct leat_codec {
                         const leat_msg **m, size_t *n, leat_error *err);
 };
 
-/* leat's own: at most three short fields, packed attributes, CRC32C, batches. */
+/* leat's own: at most three short fields, packed attributes, CRC32C, batches.
+ * Carries any bytes. */
 LEAT_API extern const leat_codec leat_codec_native;
 
-/* CloudEvents 1.0, readable: ce_* fields and the body as it is. */
+/* CloudEvents 1.0, readable: ce_* fields and the body as it is.  An event is
+ * text but for its body and headers: LEAT_EINVAL for an id, key, type, source,
+ * subject or content type that is not.  An event has a source and a type: a
+ * message without arrives with "/leat" and "leat.message".  Reads structured
+ * entries as well. */
 LEAT_API extern const leat_codec leat_codec_ce_binary;
 
-/* CloudEvents 1.0, one JSON document.  Decodes batches too. */
+/* CloudEvents 1.0, one JSON document of at most 16 MiB, or a batch in one.  The
+ * body comes back byte for byte.  Reads entries of ce_* fields as well. */
 LEAT_API extern const leat_codec leat_codec_ce_json;
 
 /* One of the codecs above by name ("native", "ce", "ce-json"); NULL: none. */

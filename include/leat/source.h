@@ -53,12 +53,15 @@ LEAT_API int64_t leat_delivery_left_ms(const leat_delivery *d);
  * the raw fields as headers and no body: reject it. */
 LEAT_API const leat_error *leat_delivery_error(const leat_delivery *d);
 
-/* Settle: each takes d.  The code says whether the settlement was queued. */
+/* Settle: each takes d and queues the settlement, which cannot fail for lack of
+ * memory or server.  LEAT_ESTALE: d was settled before; LEAT_EINVAL: a negative
+ * delay, and d is still yours. */
 LEAT_API leat_code leat_delivery_ack(leat_delivery *d);
 LEAT_API leat_code leat_delivery_nack(leat_delivery *d, int64_t delay_ms);
 LEAT_API leat_code leat_delivery_reject(leat_delivery *d, const char *reason);
 
-/* Keep it for another ms from now. */
+/* Keep it for another ms from now, and wait for the answer.  LEAT_ESTALE: it is
+ * no longer ours. */
 LEAT_API leat_code leat_delivery_extend(leat_delivery *d, int64_t ms,
                                         leat_error *err);
 
@@ -69,7 +72,8 @@ LEAT_API leat_code leat_delivery_extend(leat_delivery *d, int64_t ms,
 LEAT_API int leat_source_receive(leat_source *s, leat_delivery **out, int max,
                                  int64_t wait_ms, leat_error *err);
 
-/* Make a receive under way on another thread return early. */
+/* Make the receive under way on another thread return early, or the next one if
+ * there is none. */
 LEAT_API void leat_source_interrupt(leat_source *s);
 
 /* Wait until all that was settled has its outcome.  The first bad outcome

@@ -9,6 +9,8 @@
 
 typedef unsigned char v16 __attribute__((vector_size(16)));
 typedef signed char s16 __attribute__((vector_size(16)));
+typedef uint32_t w4 __attribute__((vector_size(16)));
+typedef uint64_t d2 __attribute__((vector_size(16)));
 
 enum { TO_LETTER = 'a' - '0' - 10 }; /* from where a digit would stand */
 
@@ -33,36 +35,32 @@ static inline v16 digits(v16 values)
     return values + '0' + ((v16)((s16)values > 9) & TO_LETTER);
 }
 
-/* The digits without the dashes: 8 4 4 4 12. */
-static inline void gather(const char *text, char *all)
+static inline uint32_t four(const char *p)
 {
-    memcpy(all, text, 8);
-    memcpy(all + 8, text + 9, 4);
-    memcpy(all + 12, text + 14, 4);
-    memcpy(all + 16, text + 19, 4);
-    memcpy(all + 20, text + 24, 4);
-    memcpy(all + 24, text + 28, 8);
+    uint32_t w;
+    memcpy(&w, p, sizeof w);
+    return w;
 }
 
+/* The dashes are left out: 8 4 4 and 4 12 digits. */
 bool leat__uuid_pack(leat_bytes text, unsigned char out[LEAT__UUID_BYTES])
 {
     const char *s = text.p;
-    char all[32];
-    uint64_t marks[2];
     s16 bad = { 0 };
 
     if (text.n != LEAT__UUID_TEXT || s[8] != '-' || s[13] != '-' ||
         s[18] != '-' || s[23] != '-')
         return false;
-    gather(s, all);
-    v16 a = values(load(all), &bad), b = values(load(all + 16), &bad);
+    w4 first = { four(s), four(s + 4), four(s + 9), four(s + 14) };
+    w4 second = { four(s + 19), four(s + 24), four(s + 28), four(s + 32) };
+    v16 a = values((v16)first, &bad), b = values((v16)second, &bad);
     v16 high = __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18,
                                        20, 22, 24, 26, 28, 30);
     v16 low = __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19,
                                       21, 23, 25, 27, 29, 31);
     v16 packed = high << 4 | low;
     memcpy(out, &packed, sizeof packed);
-    memcpy(marks, &bad, sizeof marks);
+    d2 marks = (d2)bad;
     return (marks[0] | marks[1]) == 0;
 }
 

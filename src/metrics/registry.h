@@ -1,4 +1,4 @@
-/* registry.h: the families and series of a registry, for those who show them. */
+/* registry.h: the families and series of a registry, for who shows them. */
 #ifndef LEAT_METRICS_REGISTRY_H
 #define LEAT_METRICS_REGISTRY_H
 

@@ -32,7 +32,7 @@ const char *leat__embedded_dir(const leat__embedded *e);
 leat_code leat__embedded_ensure(leat__embedded *e, int64_t timeout_ms,
                                 leat_error *err);
 
-/* Leave; NULL is accepted.  In a forked child this leaves for the child only. */
+/* Leave; NULL is accepted.  A forked child leaves for itself only. */
 void leat__embedded_detach(leat__embedded *e);
 
 #endif

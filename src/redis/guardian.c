@@ -20,6 +20,11 @@
  * What a crash leaves: if the guardian is killed the server gets SIGTERM from
  * the kernel and ends in order; if the server is killed it is started again.
  * Locks go with their process.  A stale socket or guardian.pid means nothing.
+ *
+ * It is a fork and not a program of its own, so that the library needs no file
+ * installed beside it.  The price: ps shows the command line of the program
+ * that started it (its name is leat-guardian), and pages that program changes
+ * later are kept twice.
  */
 #include "redis/guardian.h"
 
@@ -173,12 +178,12 @@ static void shed_files(guardian *g)
         dup2(g->report, REPORT_FD);
     g->report = REPORT_FD;
     fcntl(REPORT_FD, F_SETFD, FD_CLOEXEC);
-    close_from(REPORT_FD + 1, g->max_fd);
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (int fd = 0; null >= 0 && fd < 3; fd++)
+    int null = open("/dev/null", O_RDWR); /* not CLOEXEC: may be 0 to 2 */
+    if (null < 0)
+        leave(g, LEAT__GUARDIAN_FAILED, errno);
+    for (int fd = 0; fd < REPORT_FD; fd++)
         dup2(null, fd);
-    if (null > REPORT_FD)
-        close(null);
+    close_from(REPORT_FD + 1, g->max_fd);
 }
 
 static void take_directory(guardian *g)

@@ -45,7 +45,8 @@ leat_code leat__guardian_start(const leat__guardian_plan *plan, int *report,
                                leat_error *err);
 
 /* Who lives in a directory, by its server.lock: the process, 0 for none, -1
- * with errno.  Nothing is taken by looking. */
+ * with errno; 1 stands for one that has no number here, in another container.
+ * Nothing is taken by looking. */
 typedef enum leat__guardian_role {
     LEAT__GUARDIAN_ITSELF = 0,
     LEAT__GUARDIAN_SERVER = 1

@@ -3,7 +3,7 @@
  *
  * The connection above knows only this table; TLS is another implementation of
  * it.  A transport never blocks: where a call would, it returns -1 with EAGAIN
- * and `wants` tells what to poll for (TLS may have to write to be able to read).
+ * and `wants` tells what to poll for: TLS may have to write in order to read.
  */
 #ifndef LEAT_REDIS_TRANSPORT_H
 #define LEAT_REDIS_TRANSPORT_H

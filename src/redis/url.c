@@ -754,7 +754,7 @@ void leat__url_release(leat__url *u)
 
 /* ---- printing --------------------------------------------------------- */
 
-/* Escape all but what stands for itself anywhere in a URL, and what also says. */
+/* Escape all but what stands for itself in a URL, and what `also` says. */
 static leat_code put(leat__buf *b, const char *s, const char *also,
                      leat_error *err)
 {

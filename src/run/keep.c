@@ -153,6 +153,7 @@ static void complain(leat_run *r, leat_code code, const leat_error *err)
     r->keep_said = code;
 }
 
+/* A failure is tried again; past the hard stop the next look cancels. */
 static void after_extend(leat_run *r, run_slot *m, leat_code outcome)
 {
     int64_t now = leat__now_ns();
@@ -164,8 +165,6 @@ static void after_extend(leat_run *r, run_slot *m, leat_code outcome)
     if (outcome == LEAT_ESTALE) {
         leat__count(&r->tally.stale);
         leat_counter_add(r->meters.stale, 1);
-        leat__ctx_cancel(r, m);
-    } else if (now >= hard_stop(r, m)) {
         leat__ctx_cancel(r, m);
     }
 }

@@ -146,15 +146,22 @@ bool leat__lane_enter_locked(leat_run *r, run_slot *m, uint64_t seq)
     return true;
 }
 
+/* The lock that thieves hold orders it. */
+static void put(_Atomic(run_slot *) *hand, run_slot *m)
+{
+    atomic_store_explicit(hand, m, memory_order_release);
+}
+
 static void grab_solos(leat_run *r, run_worker *w, run_lane *l)
 {
     size_t share = (r->line_count + 1) / (size_t)r->opts.threads;
     if (share > LEAT__RUN_QUANTUM)
         share = LEAT__RUN_QUANTUM;
     size_t n = 0;
-    atomic_store(&w->solo[n++], pop(l));
+    put(&w->solo[n++], pop(l));
     while (n < share && r->line && is_solo(r->line))
-        atomic_store(&w->solo[n++], pop(head_of_line(r)));
+        put(&w->solo[n++], pop(head_of_line(r)));
+    w->count = (int)n;
 }
 
 bool leat__lane_grab_locked(leat_run *r, run_worker *w)
@@ -167,8 +174,9 @@ bool leat__lane_grab_locked(leat_run *r, run_worker *w)
         return true;
     }
     w->lane = l;
-    for (int i = 0; i < LEAT__RUN_QUANTUM && l->first; i++)
-        atomic_store(&w->line[i], pop(l));
+    w->count = 0;
+    while (w->count < LEAT__RUN_QUANTUM && l->first)
+        put(&w->line[w->count++], pop(l));
     return true;
 }
 
@@ -183,7 +191,8 @@ bool leat__lane_steal_locked(leat_run *r, run_worker *w)
             run_slot *m = atomic_exchange(&o->solo[i], NULL);
             if (!m)
                 continue;
-            atomic_store(&w->solo[0], m);
+            put(&w->solo[0], m);
+            w->count = 1;
             return true;
         }
     }
@@ -195,7 +204,7 @@ static void take_hands(_Atomic(run_slot *) *hand, run_list *out)
     for (int i = 0; i < LEAT__RUN_QUANTUM; i++) {
         run_slot *m = atomic_exchange(&hand[i], NULL);
         if (m)
-            leat__list_append(out, m);
+            leat__slot_append(out, m);
     }
 }
 
@@ -260,7 +269,7 @@ void leat__lane_empty_locked(run_lane *l, run_worker *owner, run_list *out)
     if (owner)
         take_hands(owner->line, out);
     for (run_slot *m; (m = pop(l));)
-        leat__list_append(out, m);
+        leat__slot_append(out, m);
 }
 
 void leat__lane_sweep_locked(leat_run *r, run_list *out)

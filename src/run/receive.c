@@ -72,7 +72,7 @@ static int64_t take_slots(leat_run *r, int n, run_list *fresh)
         run_slot *m = leat__slot_take(r, r->batch[i], now);
         int64_t t = leat__keep_due(r, m, now);
         due = t < due ? t : due;
-        leat__list_append(fresh, m);
+        leat__slot_append(fresh, m);
     }
     leat_gauge_add(r->meters.in_flight, n);
     leat_counter_add(r->meters.consumed, (uint64_t)n);
@@ -89,7 +89,7 @@ static void dispatch(leat_run *r, int n, uint64_t seq)
     for (run_slot *m = fresh.first, *next; m; m = next) {
         next = m->next;
         if (!leat__lane_enter_locked(r, m, seq))
-            leat__list_append(&late, m);
+            leat__slot_append(&late, m);
     }
     leat__lane_unhold_locked(r, seq);
     leat__keep_by_locked(r, due);

@@ -16,7 +16,10 @@
 
 #include <unistd.h>
 
-enum { FLUSH_MS = 1000 }; /* at least, for the last settlements */
+enum {
+    DRAIN_MS = 30000,
+    FLUSH_MS = 1000 /* at least, for the last settlements */
+};
 
 /* ---- options ---------------------------------------------------------- */
 
@@ -52,7 +55,7 @@ static leat_run_opts defaults(const leat_run_opts *opts)
     if (o.batch > o.max_in_flight)
         o.batch = o.max_in_flight;
     if (o.drain_ms == 0)
-        o.drain_ms = 30 * 1000;
+        o.drain_ms = DRAIN_MS;
     if (o.max_processing_ms > INT64_MAX / 4000000)
         o.max_processing_ms = 0;
     return o;

@@ -109,6 +109,7 @@ struct run_worker {
      * worker, a thief (solo only), or a stop. */
     _Atomic(run_slot *) solo[LEAT__RUN_QUANTUM];
     _Atomic(run_slot *) line[LEAT__RUN_QUANTUM];
+    int count;      /* put into solo or line at the last grab            */
     run_lane *lane; /* owned, NULL while running solo ones              */
     bool broke;     /* gave a message of the lane back: empty it         */
     atomic_bool running;
@@ -211,7 +212,7 @@ void leat__slot_nack_seized(leat_run *r, run_slot *m);
 /* How often to extend what has that much time. */
 int64_t leat__slot_period_ns(const leat_run *r, int64_t grant_ns);
 
-void leat__list_append(run_list *l, run_slot *m);
+void leat__slot_append(run_list *l, run_slot *m);
 
 /* ---- lane.c; all with the lock held ----------------------------------- */
 

@@ -139,7 +139,7 @@ void leat__slot_settle_now(leat_run *r, run_tally *t, run_slot *m,
     finish(r, t, m, how, was & SLOT_TAKEN);
 }
 
-void leat__list_append(run_list *l, run_slot *m)
+void leat__slot_append(run_list *l, run_slot *m)
 {
     m->next = NULL;
     if (l->last)

@@ -94,7 +94,7 @@ static void process(run_worker *w, run_slot *m)
 
 static void run_solos(run_worker *w)
 {
-    for (int i = 0; i < LEAT__RUN_QUANTUM; i++) {
+    for (int i = 0; i < w->count; i++) {
         run_slot *m = atomic_exchange(&w->solo[i], NULL);
         if (m)
             process(w, m);
@@ -139,7 +139,7 @@ static void run_lane_turn(run_worker *w)
 {
     int64_t turn_end = w->now_ns + TURN_NS;
 
-    for (int i = 0; i < LEAT__RUN_QUANTUM; i++) {
+    for (int i = 0; i < w->count; i++) {
         run_slot *m = atomic_exchange(&w->line[i], NULL);
         if (!m)
             continue;

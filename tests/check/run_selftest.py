@@ -70,6 +70,8 @@ def running(t):
         "echo 1..1; echo ok 1; kill -ABRT $$", (1, 1, 0), "SIGABRT")
     ran("a timeout is a failure", "echo 1..1; echo ok 1; sleep 60",
         (1, 1, 0), "timed out", timeout=0.3)
+    ran("an early exit is a failure that tells its code",
+        "echo 1..2; echo ok 1; exit 66", (1, 1, 0), "exit code 66")
     ran("a program that cannot start is a failure", "exec /nonexistent/x",
         (0, 1, 0), "")
     grace, run.LEAVE_SECONDS = run.LEAVE_SECONDS, 0.2

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # run: alone
+# timeout: 2400
 """tidy.py: clang-tidy finds nothing in src/, cli/ and include/.
 
 It is slow, so a clean file is remembered by the hash of everything that could

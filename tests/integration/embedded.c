@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <leat/system.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,13 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* Under TSan every exit sleeps a second, and there are many here. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "atexit_sleep_ms=0";
+}
 
 #define USERS 8
 
@@ -575,6 +583,67 @@ static void any_allocation_may_fail(void **state)
     }
 }
 
+static int loadings_left;
+
+static ssize_t loading_recv(void *arg, int fd, void *buf, size_t n)
+{
+    static const char line[] = "-LOADING Redis is loading the dataset\r\n";
+    const leat_system *os = leat_system_default();
+    (void)arg;
+    if (loadings_left-- <= 0)
+        return os->recv(os->arg, fd, buf, n);
+    memcpy(buf, line, sizeof line - 1);
+    return sizeof line - 1;
+}
+
+static void a_server_that_loads_its_data_is_waited_for(void **state)
+{
+    leat_system sys = *leat_system_default();
+    leat_error err;
+    (void)state;
+    sys.recv = loading_recv;
+    leat_system_set(&sys);
+    loadings_left = 10;
+    leat__embedded *e = leat__embedded_attach(dir, NULL, 10000, &err);
+    assert_non_null(e);
+    assert_in_range(-loadings_left, 1, 10);
+    loadings_left = 100000;
+    assert_int_equal(leat__embedded_ensure(e, 100, &err), LEAT_ETIMEOUT);
+    assert_non_null(strstr(err.msg, "still loading"));
+    leat_system_set(NULL);
+    leat__embedded_detach(e);
+}
+
+static void *ensure_in_thread(void *e)
+{
+    leat_error err = { 0 };
+    if (leat__embedded_ensure(e, 20000, &err) == LEAT_OK)
+        return NULL;
+    fprintf(stderr, "# %s\n", err.msg);
+    return e;
+}
+
+static void threads_that_ensure_at_once_get_one_server(void **state)
+{
+    pthread_t threads[4];
+    (void)state;
+    leat__embedded *e = leat__embedded_attach(dir, NULL, 10000, NULL);
+    assert_non_null(e);
+    kill(guardian(), SIGKILL);
+    wait_until(server() == 0, 2000);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ensure_in_thread, e),
+                         0);
+    for (int i = 0; i < 4; i++) {
+        void *failed;
+        assert_int_equal(pthread_join(threads[i], &failed), 0);
+        assert_null(failed);
+    }
+    assert_int_equal(starts_in_log(), 2);
+    wait_until(inhabitants() == 2, 2000);
+    leat__embedded_detach(e);
+}
+
 #define with_directory(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
 
 int main(void)
@@ -606,6 +675,8 @@ int main(void)
         with_directory(damaged_data_is_reported_in_the_servers_words),
         with_directory(the_default_directory_is_under_the_state_home),
         with_directory(any_allocation_may_fail),
+        with_directory(a_server_that_loads_its_data_is_waited_for),
+        with_directory(threads_that_ensure_at_once_get_one_server),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

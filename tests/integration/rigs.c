@@ -2,6 +2,7 @@
 #include "support/redis.h"
 #include "support/wait.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -227,6 +229,44 @@ static void the_server_clock_jumps_when_told(void **state)
     unlink(path);
 }
 
+/* Loaded beside the true functions instead of in front of them, so that both
+ * can be asked. */
+static void only_the_wall_clock_is_moved(void **state)
+{
+    char path[] = "/tmp/leat-clock-XXXXXX";
+    int64_t shift = -90LL * 1000000000 - 999999999;
+    (void)state;
+    int fd = mkstemp(path);
+    assert_int_equal(write(fd, &shift, 8), 8);
+    setenv("SHIM_CLOCK_FILE", path, 1);
+    void *shim = dlopen(SHIM_CLOCK, RTLD_NOW | RTLD_LOCAL);
+    unsetenv("SHIM_CLOCK_FILE");
+    assert_non_null(shim);
+    int (*moved)(clockid_t, struct timespec *);
+    int (*moved_day)(struct timeval *, void *);
+    time_t (*moved_time)(time_t *);
+    *(void **)&moved = dlsym(shim, "clock_gettime");
+    *(void **)&moved_day = dlsym(shim, "gettimeofday");
+    *(void **)&moved_time = dlsym(shim, "time");
+    for (int i = 0; i < 1000; i++) {
+        struct timespec now, t;
+        struct timeval day;
+        clock_gettime(CLOCK_REALTIME, &now);
+        assert_int_equal(moved(CLOCK_REALTIME, &t), 0);
+        assert_in_range(now.tv_sec - t.tv_sec, 85, 91);
+        assert_in_range(t.tv_nsec, 0, 999999999);
+        assert_int_equal(moved_day(&day, NULL), 0);
+        assert_in_range(now.tv_sec - day.tv_sec, 85, 91);
+        assert_in_range(now.tv_sec - moved_time(NULL), 85, 91);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        assert_int_equal(moved(CLOCK_MONOTONIC, &t), 0);
+        assert_in_range(t.tv_sec - now.tv_sec, 0, 5);
+    }
+    dlclose(shim);
+    close(fd);
+    unlink(path);
+}
+
 static void a_start_that_fails_says_so_and_leaves_nothing(void **state)
 {
     const char *config[] = { "no-such-setting 1", NULL };
@@ -247,6 +287,7 @@ int main(void)
         cmocka_unit_test(nothing_is_left_when_the_test_is_killed),
         cmocka_unit_test(stale_directories_of_dead_processes_are_swept),
         cmocka_unit_test(the_server_clock_jumps_when_told),
+        cmocka_unit_test(only_the_wall_clock_is_moved),
         cmocka_unit_test(a_start_that_fails_says_so_and_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

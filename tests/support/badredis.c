@@ -54,6 +54,7 @@ typedef struct peer {
 
 struct badredis {
     badredis_opts o;
+    badredis_step *steps; /* a copy of o.steps */
     pthread_t thread;
     pthread_mutex_t lock;
     bool stop, started, done;
@@ -433,7 +434,7 @@ static bool run_script(peer *c)
 {
     const badredis_opts *o = &c->b->o;
     for (size_t i = 0; i < o->nsteps && !stopped(c->b); i++) {
-        const badredis_step *s = &o->steps[i];
+        const badredis_step *s = &c->b->steps[i];
         if (!expect(c, s) || !say(c, s))
             return false;
         if (i + 1 == o->nsteps)
@@ -549,6 +550,13 @@ badredis *badredis_start(const badredis_opts *opts)
     if (!b)
         return NULL;
     b->o = *opts;
+    b->steps = calloc(opts->nsteps + 1, sizeof *b->steps);
+    if (!b->steps) {
+        free(b);
+        return NULL;
+    }
+    if (opts->nsteps)
+        memcpy(b->steps, opts->steps, opts->nsteps * sizeof *b->steps);
     pthread_mutex_init(&b->lock, NULL);
     b->started = listen_on(b) && pthread_create(&b->thread, NULL, run, b) == 0;
     if (b->started)
@@ -579,6 +587,7 @@ void badredis_stop(badredis *b)
     for (size_t i = 0; i < b->nseen; i++)
         free(b->seen[i].text);
     free(b->seen);
+    free(b->steps);
     pthread_mutex_destroy(&b->lock);
     free(b);
 }

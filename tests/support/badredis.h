@@ -2,7 +2,7 @@
  * badredis.h: a server that says what no real one would.
  *
  *   static const badredis_step half[] = {
- *       { .command = "XADD", .send = "$20\r\n1700000", .then = BADREDIS_CLOSE },
+ *       { .command = "XADD", .send = "$20\r\n17000", .then = BADREDIS_CLOSE },
  *   };
  *   badredis *b = badredis_start(&(badredis_opts){
  *       .handshake = true, .steps = half, .nsteps = 1 });
@@ -58,7 +58,8 @@ typedef struct badredis_opts {
     const char *info; /* the text of INFO; NULL: a 7.0.15 master           */
     const badredis_reply *replies; /* go before the built-in handshake,
                                       whatever the command; ends with NULL  */
-    const badredis_step *steps;    /* all borrowed until badredis_stop      */
+    const badredis_step *steps;    /* copied; the strings of all of these
+                                      are borrowed until badredis_stop     */
     size_t nsteps;
     int conn;         /* only this connection, from 1, runs the script; the
                          others begin after its end; 0: all                 */

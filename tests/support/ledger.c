@@ -135,7 +135,7 @@ static bool read_file(const char *path, pile *all, ledger_verdict *v)
     if (!ok)
         fprintf(stderr, "ledger_judge: %s: %s\n", path, strerror(errno));
     if (f)
-        fclose(f);
+        (void)fclose(f);
     free(p);
     v->files++;
     return ok;

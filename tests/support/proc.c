@@ -52,7 +52,7 @@ static void become(const char *const argv[], char **env, const int fds[3],
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGPIPE, SIG_DFL);
+    (void)signal(SIGPIPE, SIG_DFL);
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
@@ -196,7 +196,7 @@ bool proc_stopped(const proc *p)
     if (!f)
         return false;
     size_t n = fread(text, 1, sizeof text - 1, f);
-    fclose(f);
+    (void)fclose(f);
     text[n] = '\0';
     const char *state = strrchr(text, ')');
     return state && state[1] == ' ' && state[2] == 'T';

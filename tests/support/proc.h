@@ -23,8 +23,8 @@ typedef struct proc_opts {
     bool with_stderr;       /* its stderr comes with its stdout; else ours    */
 } proc_opts;
 
-/* Start argv[0], looked for in PATH.  NULL after saying why on stderr; a program
- * that is not there shows as exit status 127. */
+/* Start argv[0], looked for in PATH.  NULL after saying why on stderr; no such
+ * program shows as exit status 127. */
 proc *proc_start(const char *const argv[], const proc_opts *opts);
 
 /* Kill the group if it still runs, reap, free.  NULL is fine. */

@@ -57,7 +57,8 @@ void redis_kill(redis_server *s);
 void redis_shutdown(redis_server *s);
 
 /* Start it again in the same place with the same options, after shutting it
- * down if it still runs.  False after saying why on stderr. */
+ * down if it still runs; on the same port unless another program took it.
+ * False after saying why on stderr. */
 bool redis_restart(redis_server *s);
 
 /* SIGSTOP: connections stay, nothing is answered.  Returns when stopped. */

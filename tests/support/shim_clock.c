@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #define SECOND 1000000000LL
+#define EXPORT __attribute__((visibility("default")))
 
 /* Until the constructor has run the clock is the true one. */
 static _Atomic int64_t *shift;
@@ -41,8 +42,7 @@ static int moved(clockid_t id)
     return id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE;
 }
 
-__attribute__((visibility("default"))) int clock_gettime(clockid_t id,
-                                                         struct timespec *t)
+static int read_clock(clockid_t id, struct timespec *t)
 {
     int rc = (int)syscall(SYS_clock_gettime, id, t);
     if (rc != 0 || !shift || !moved(id))
@@ -56,22 +56,26 @@ __attribute__((visibility("default"))) int clock_gettime(clockid_t id,
     return 0;
 }
 
-__attribute__((visibility("default"))) int gettimeofday(struct timeval *tv,
-                                                        void *zone)
+EXPORT int clock_gettime(clockid_t id, struct timespec *t)
+{
+    return read_clock(id, t);
+}
+
+EXPORT int gettimeofday(struct timeval *tv, void *zone)
 {
     struct timespec t;
     (void)zone;
-    if (clock_gettime(CLOCK_REALTIME, &t) != 0)
+    if (read_clock(CLOCK_REALTIME, &t) != 0)
         return -1;
     tv->tv_sec = t.tv_sec;
     tv->tv_usec = t.tv_nsec / 1000;
     return 0;
 }
 
-__attribute__((visibility("default"))) time_t time(time_t *out)
+EXPORT time_t time(time_t *out)
 {
     struct timespec t = { 0 };
-    (void)clock_gettime(CLOCK_REALTIME, &t);
+    (void)read_clock(CLOCK_REALTIME, &t);
     if (out)
         *out = t.tv_sec;
     return t.tv_sec;

@@ -772,7 +772,7 @@ static void turn(tcpfault *f, struct pollfd *p)
     int wait = wait_ms(f);
     f->again = false;
     pthread_mutex_unlock(&f->lock);
-    (void)poll(p, (nfds_t)(2 + 2 * n), wait);
+    (void)poll(p, 2 + 2 * (nfds_t)n, wait);
     pthread_mutex_lock(&f->lock);
     f->turns++;
     pthread_cond_broadcast(&f->turned);
@@ -895,6 +895,7 @@ void tcpfault_stop(tcpfault *f)
         pthread_join(f->thread, NULL);
     for (int i = 0; i < f->nconns; i++)
         free_conn(f->conns[i]);
+    f->nconns = 0;
     tcpfault_clear(f);
     close_fd(&f->listen_fd);
     close_fd(&f->guard_fd);
@@ -941,8 +942,11 @@ static int add_locked(tcpfault *f, const tcpfault_rule *r)
         return 0;
     char *bytes = malloc(r->len + 1);
     char *command = r->command ? strdup(r->command) : NULL;
-    if (!bytes)
+    if (!bytes || (r->command && !command)) {
+        free(bytes);
+        free(command);
         return 0;
+    }
     if (r->len)
         memcpy(bytes, r->bytes, r->len);
     rule *new = &f->rules[f->nrules];

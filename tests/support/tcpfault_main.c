@@ -51,7 +51,12 @@ static size_t unescape(const char *text, char *out)
             out[n++] = (char)strtoul(hex, NULL, 16);
             text += 2;
         } else {
-            out[n++] = *text == 'r' ? '\r' : *text == 'n' ? '\n' : *text;
+            char c = *text;
+            if (c == 'r')
+                c = '\r';
+            else if (c == 'n')
+                c = '\n';
+            out[n++] = c;
         }
     }
     return n;
@@ -208,7 +213,7 @@ static bool obey_all(tcpfault *f, FILE *in, FILE *out)
             fprintf(out, "error %s\n", why);
         else
             fprintf(out, "ok\n");
-        fflush(out);
+        (void)fflush(out);
         if (quit)
             return true;
     }
@@ -221,9 +226,9 @@ static bool take_orders(tcpfault *f, int fd)
     FILE *out = fdopen(dup(fd), "w");
     bool quit = in && out && obey_all(f, in, out);
     if (out)
-        fclose(out);
+        (void)fclose(out);
     if (in)
-        fclose(in);
+        (void)fclose(in);
     else
         close(fd);
     return quit;
@@ -248,7 +253,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: tcpfault TARGET CONTROL [LISTEN]\n");
         return 2;
     }
-    signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGPIPE, SIG_IGN);
     int control = listen_control(argv[2]);
     if (control < 0) {
         fprintf(stderr, "tcpfault: %s: %s\n", argv[2], strerror(errno));
@@ -258,7 +263,7 @@ int main(int argc, char **argv)
     if (!f)
         return 1;
     printf("port %d\n", tcpfault_port(f));
-    fflush(stdout);
+    (void)fflush(stdout);
     for (int fd; (fd = accept4(control, NULL, NULL, SOCK_CLOEXEC)) >= 0;)
         if (take_orders(f, fd))
             break;

@@ -359,6 +359,7 @@ static void what_breaks_a_rule_is_refused_by_name(void **state)
         BAD(0, "\x02\x01\x02\x03", "", "", "(id) has a bad length"),
         BAD(0, "\x08\x00", "", "", "(headers) has a bad count"),
         BAD(0, "\x08\xff\xff\xff\x7f\x00\x00", "", "", "has a bad count"),
+        BAD(0, "\x08\x02\x00\x00\x00", "", "", "(headers) has a bad count"),
         BAD(0, "\x08\x01\x01x\x02y", "", "", "(headers) has a bad length"),
         BAD(0, "\x09\x01k", "", "", "(key) outside a batch"),
         BAD(0, "\x0a\x01", "", "x", "(body) outside a batch"),

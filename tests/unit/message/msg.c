@@ -2,6 +2,28 @@
 #include "codec_support.h"
 #include "support/allocfail.h"
 
+/* No byte of the copy is one of the original's. */
+static void assert_apart(leat_bytes copy, leat_bytes original)
+{
+    if (original.n > 0)
+        assert_ptr_not_equal(copy.p, original.p);
+}
+
+static void assert_all_apart(const leat_msg *copy, const leat_msg *m)
+{
+    assert_apart(copy->id, m->id);
+    assert_apart(copy->key, m->key);
+    assert_apart(copy->type, m->type);
+    assert_apart(copy->source, m->source);
+    assert_apart(copy->subject, m->subject);
+    assert_apart(copy->content_type, m->content_type);
+    assert_apart(copy->body, m->body);
+    for (size_t i = 0; i < m->header_count; i++) {
+        assert_apart(copy->headers[i].name, m->headers[i].name);
+        assert_apart(copy->headers[i].value, m->headers[i].value);
+    }
+}
+
 static void a_copy_stands_alone(void **state)
 {
     leat_fields *mem = new_fields();
@@ -13,6 +35,7 @@ static void a_copy_stands_alone(void **state)
         leat_msg m = some_msg(&r, mem, ANYTHING);
         leat_msg *a = leat_msg_copy(&m, NULL);
         assert_same(a, &m);
+        assert_all_apart(a, &m);
         leat_msg *b = leat_msg_copy(a, NULL);
         leat_msg_free(a);
         assert_same(b, &m);

@@ -189,6 +189,7 @@ static void limits_are_kept_to_the_last_byte(void **state)
           GOOD("*3\r\n:1\r\n:2\r\n:3\r\n", "[1 2 3]"), TOO_BIG("*4\r\n"),
           GOOD("*1\r\n%1\r\n:1\r\n:2\r\n", "[{1 2}]"), TOO_BIG("%2\r\n"),
           TOO_BIG("%4\r\n"), TOO_BIG("%9223372036854775807\r\n"),
+          TOO_BIG("%9223372036854775808\r\n"),
           TOO_BIG("*9999999999999999999\r\n"), TOO_BIG("*4294967299\r\n"),
           GOOD("|2\r\n:1\r\n:2\r\n:3\r\n:4\r\n:5\r\n", "5"), TOO_BIG("|3\r\n"),
           TOO_BIG("*2\r\n*2\r\n:1\r\n:2\r\n:3\r\n"));
@@ -267,6 +268,23 @@ static void replies_that_follow_each_other_are_told_apart(void **state)
         leat__resp_reset(&d);
         p += used;
     }
+    leat__resp_release(&d);
+}
+
+static void a_reset_forgets_what_was_open(void **state)
+{
+    (void)state;
+    leat__resp d;
+    size_t used = 0;
+    leat__resp_init(&d, NULL);
+    assert_int_equal(leat__resp_decode(&d, "|1\r\n*1\r\n?", 9, &used, NULL),
+                     LEAT__RESP_BAD);
+    leat__resp_reset(&d);
+    assert_int_equal(
+        leat__resp_decode(&d, "*1\r\n*1\r\n$1\r\na\r\n", 15, &used, NULL),
+        LEAT__RESP_DONE);
+    assert_int_equal(used, 15);
+    assert_int_equal(d.nodes[0].span, 3);
     leat__resp_release(&d);
 }
 
@@ -462,6 +480,7 @@ int main(void)
         TEST(limits_beyond_what_can_be_are_cut),
         TEST(nesting_goes_as_deep_as_the_limit_and_no_deeper),
         TEST(replies_that_follow_each_other_are_told_apart),
+        TEST(a_reset_forgets_what_was_open),
         TEST(a_refusal_says_where_and_why),
         HEAP_TEST(an_announced_length_costs_no_memory),
         HEAP_TEST(a_large_reply_does_not_keep_its_memory_for_ever),

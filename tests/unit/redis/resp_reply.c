@@ -191,7 +191,7 @@ static void every_length_is_written_exactly(void **state)
 {
     (void)state;
     enum { MOST = 1100 };
-    static char body[MOST], out[MOST + 64];
+    static char body[MOST], out[MOST + 64], command[MOST + 64];
     for (size_t i = 0; i < MOST; i++)
         body[i] = (char)(i * 7);
     for (size_t n = 0; n < MOST; n++) {
@@ -200,6 +200,9 @@ static void every_length_is_written_exactly(void **state)
         size_t room = leat__resp_command_size(&b, 1) - 4, used = 0;
         assert_ptr_equal(leat__resp_bulk(out + 8, body, n), out + 8 + room);
         assert_memory_equal(out, "########", 8);
+        char *end = leat__resp_command(command, &b, 1);
+        assert_int_equal(end - command, room + 4);
+        assert_memory_equal(command + 4, out + 8, room);
         assert_int_equal(out[8 + room], '#');
         leat__resp_reset(&decoder);
         assert_int_equal(

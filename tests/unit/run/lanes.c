@@ -252,7 +252,7 @@ static void a_hot_lane_does_not_starve_a_cold_one(void **state)
                                  NULL);
     AWAIT(scripted_settled(s) == 101);
     assert_int_equal(leat_run_stop(r, 0, NULL), LEAT_OK);
-    assert_true(hot_before_cold[1] < 20);
+    assert_true(hot_before_cold[1] < 8);
     scripted_free(s);
 }
 

@@ -1,0 +1,181 @@
+/*
+ * reconnect.c: the server goes away and comes back.
+ */
+#include "support/leat.h"
+#include "support/tcpfault.h"
+
+#include <stdlib.h>
+
+static redis_server *server;
+static tcpfault *proxy;
+static char url[64];
+
+static int start(void **state)
+{
+    (void)state;
+    server = redis_start(&(redis_opts){ .aof = REDIS_AOF_ALWAYS });
+    proxy = server ? tcpfault_start(redis_socket(server), NULL) : NULL;
+    if (!proxy)
+        return -1;
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d", tcpfault_port(proxy));
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    tcpfault_stop(proxy);
+    redis_stop(server);
+    return 0;
+}
+
+static void nobody_there_is_told_at_once(void **state)
+{
+    leat_error e = { 0 };
+    (void)state;
+    int64_t before = wait_now_ms();
+    assert_null(leat_client_open("redis://127.0.0.1:1", NULL, &e));
+    assert_code(e.code, LEAT_ECONN);
+    assert_true(e.retriable);
+    assert_non_null(strstr(e.msg, "127.0.0.1:1"));
+    assert_null(leat_client_open("unix:///nonexistent/socket", NULL, &e));
+    assert_code(e.code, LEAT_ECONN);
+    assert_null(leat_client_open("redis://no-such-host.invalid", NULL, &e));
+    assert_code(e.code, LEAT_ECONN);
+    assert_non_null(strstr(e.msg, "no-such-host.invalid"));
+    assert_true(wait_now_ms() - before < 4000);
+}
+
+/* C8, in small: the door is shut, then opened. */
+static void a_refused_client_backs_off_and_comes_back_within_2_s(void **state)
+{
+    enum { AWAY_MS = 8000 };
+    leat_error e = { 0 };
+    leat_metrics *m = leat_metrics_new(NULL);
+    (void)state;
+    leat_client *c = open_client(url, &(leat_client_opts){ .metrics = m });
+    leat_counter *failures = leat_metrics_counter(
+        m, "leat_redis_connect_failures_total",
+        "Attempts to connect that failed.", NULL, 0, NULL);
+    tcpfault_set_door(proxy, TCPFAULT_REFUSE);
+    tcpfault_drop(proxy, 0, true);
+    assert_null(leat_client_lend(c, AWAY_MS, &e));
+    assert_code(e.code, LEAT_ECONN);
+    uint64_t tries = leat_counter_get(failures);
+    print_message("# %d attempts in %d s\n", (int)tries, AWAY_MS / 1000);
+    /* The first second is for passing failures; then one a second. */
+    assert_in_range(tries, 3, 10 + 2 * AWAY_MS / 1000);
+
+    tcpfault_set_door(proxy, TCPFAULT_OPEN);
+    int64_t before = wait_now_ms();
+    leat_conn *conn = leat_client_lend(c, 10000, &e);
+    assert_non_null(conn);
+    assert_true(wait_now_ms() - before <= 2000);
+    leat_client_return(c, conn);
+    leat_client_close(c);
+    leat_metrics_free(m);
+}
+
+static void a_peer_that_accepts_and_says_nothing_is_left_in_time(void **state)
+{
+    leat_error e = { 0 };
+    (void)state;
+    tcpfault_set_door(proxy, TCPFAULT_HANG_NEW);
+    int64_t before = wait_now_ms();
+    assert_null(leat_client_open(
+        url, &(leat_client_opts){ .connect_timeout_ms = 200 }, &e));
+    assert_in_range(wait_now_ms() - before, 190, 1500);
+    assert_true(e.retriable);
+    tcpfault_set_door(proxy, TCPFAULT_OPEN);
+}
+
+static void a_restarted_server_is_found_again_with_its_data(void **state)
+{
+    (void)state;
+    leat_client *c = open_client(url, NULL);
+    for (int i = 1; i <= 5; i++) {
+        leat_reply *r;
+        must(leat_client_call(c, LEAT_ARGS(leat_str("INCR"), leat_str("n")),
+                              NULL, &r, err));
+        assert_int_equal(leat_reply_int(r), i);
+        leat_reply_free(r);
+        redis_kill(server);
+        assert_true(redis_restart(server));
+    }
+    leat_client_close(c);
+}
+
+/* C11: all at once, after a cut. */
+static void five_hundred_clients_come_back_together(void **state)
+{
+    enum { N = 500 };
+    static leat_client *c[N];
+    static int64_t took[N];
+    (void)state;
+    char direct[256];
+    redis_url(server, direct, sizeof direct);
+    for (int i = 0; i < N; i++)
+        c[i] = open_client(direct, NULL);
+    freeReplyObject(redis_raw(server, "CLIENT KILL TYPE normal SKIPME yes"));
+    int64_t before = wait_now_ms();
+    for (int i = 0; i < N; i++) {
+        leat_conn *conn = lend(c[i]);
+        must(
+            leat_conn_call(conn, LEAT_ARGS(leat_str("PING")), NULL, NULL, err));
+        leat_client_return(c[i], conn);
+        took[i] = wait_now_ms() - before;
+    }
+    print_message("# the last after %d ms\n", (int)took[N - 1]);
+    assert_true(took[N - 1] <= 5000);
+    for (int i = 0; i < N; i++)
+        leat_client_close(c[i]);
+}
+
+/* B9: connections killed, scripts flushed and the server paused under load.
+ * What was acknowledged is there; what certainly failed is not. */
+static void a_harassed_pipeline_tells_the_truth(void **state)
+{
+    enum { N = 3000 };
+    static leat_code said[N];
+    (void)state;
+    char direct[256];
+    redis_url(server, direct, sizeof direct);
+    freeReplyObject(redis_raw(server, "DEL set"));
+    leat_client *c = open_client(direct, NULL);
+    for (int i = 0; i < N; i++) {
+        char text[16];
+        leat_error e = { 0 };
+        leat_conn *conn = lend(c);
+        if (i % 40 == 20)
+            freeReplyObject(
+                redis_raw(server, "CLIENT KILL TYPE normal SKIPME yes"));
+        if (i % 500 == 250)
+            freeReplyObject(redis_raw(server, "CLIENT PAUSE 20 ALL"));
+        snprintf(text, sizeof text, "%d", i);
+        said[i] = leat_conn_call(
+            conn, LEAT_ARGS(leat_str("SADD"), leat_str("set"), leat_str(text)),
+            NULL, NULL, &e);
+        leat_client_return(c, conn);
+    }
+    int lied = 0;
+    for (int i = 0; i < N; i++) {
+        int64_t there = redis_int(server, "SISMEMBER set %d", i);
+        lied += (said[i] == LEAT_OK && !there) ||
+                (said[i] != LEAT_OK && said[i] != LEAT_EUNKNOWN && there);
+    }
+    assert_int_equal(lied, 0);
+    leat_client_close(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nobody_there_is_told_at_once),
+        cmocka_unit_test(a_refused_client_backs_off_and_comes_back_within_2_s),
+        cmocka_unit_test(a_peer_that_accepts_and_says_nothing_is_left_in_time),
+        cmocka_unit_test(a_restarted_server_is_found_again_with_its_data),
+        cmocka_unit_test(five_hundred_clients_come_back_together),
+        cmocka_unit_test(a_harassed_pipeline_tells_the_truth),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
