@@ -299,14 +299,15 @@ def columns_are_chosen_and_checked(h):
 
 
 def controls_never_reach_a_terminal(h):
-    h.write_config('[context.a]\nurl = "redis://x\\u001b[31m\\ny"\n')
-    equal(json.loads(h.run("context", "ls", "-o", "json").out)[0]["url"],
-          "redis://x\\x1b[31m\\x0ay")
+    h.write_config('[context.a]\nurl = "redis://h"\nuser = "\\u001b[31m\\ty"\n')
+    ls = ["context", "ls", "--columns", "user", "--color=never"]
+    equal(json.loads(h.run(*ls, "-o", "json").out)[0]["user"], "\x1b[31m\ty")
+    equal(h.run(*ls, "-o", "csv").out, "user\r\n\x1b[31m\ty\r\n")
+    equal(h.run(*ls, "-o", "tsv").out, "user\n\\x1b[31m\\ty\n")
     for form in ("table", "tsv", "csv"):
-        text, code = on_terminal(h, "context", "ls", "-o", form,
-                                 "--color=never")
+        text, code = on_terminal(h, *ls, "-o", form)
         equal(code, 0)
-        assert "\x1b" not in text, (form, text)
+        assert "31m" in text and "\x1b" not in text, (form, text)
 
 
 def colours_follow_the_customs(h):
@@ -334,13 +335,30 @@ def output_that_does_not_arrive_is_an_error(h):
     p = subprocess.run(["sh", "-c", '"$0" version >&-', LEAT], env=h.env(),
                        capture_output=True)
     equal(p.returncode, 74)
+
+
+def results_never_go_to_the_server(h):
+    """A closed stdout's number is not given to the connection."""
     server = Server(h)
+    p = subprocess.Popen(["sh", "-c", 'exec "$0" "$@" <&- >&-', LEAT, "ping",
+                          "-c", "1000", "-u", server.url], env=h.env(),
+                         stderr=subprocess.PIPE)
+
+    def files():
+        where = f"/proc/{p.pid}/fd"
+        try:
+            return {n: os.readlink(f"{where}/{n}") for n in os.listdir(where)}
+        except OSError:
+            return {}
     try:
-        p = subprocess.run(["sh", "-c", 'exec "$0" "$@" <&- >&-', LEAT, "ping",
-                            "-c", "1", "-u", server.url], env=h.env(),
-                           capture_output=True)
+        wait_for(lambda: any(x.startswith("socket:")
+                             for x in files().values()))
+        equal((files()["0"], files()["1"]), ("/dev/null", "/dev/null"))
+        p.send_signal(signal.SIGINT)
+        p.communicate(timeout=20)
         equal(p.returncode, 74)
     finally:
+        p.kill()
         server.close()
 
 
