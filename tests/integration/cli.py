@@ -522,15 +522,15 @@ def a_password_is_never_printed(h):
 
 def a_password_leaves_the_arguments(h):
     server = Server(h, "--requirepass", CANARY)
-    try:
-        p = subprocess.Popen(
-            [LEAT, "ping", "-c", "1000", "-i", "100ms", "-u",
-             f"{server.url}?password={CANARY}"], env=h.env(),
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    p = subprocess.Popen(
+        [LEAT, "ping", "-c", "1000", "-i", "100ms", "-u",
+         f"{server.url}?password={CANARY}"], env=h.env(),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
-        def line():
-            with open(f"/proc/{p.pid}/cmdline", "rb") as f:
-                return f.read()
+    def line():
+        with open(f"/proc/{p.pid}/cmdline", "rb") as f:
+            return f.read()
+    try:
         wait_for(lambda: b"***" in line())
         assert CANARY.encode() not in line()
         p.send_signal(signal.SIGINT)
@@ -538,6 +538,7 @@ def a_password_leaves_the_arguments(h):
         equal(p.returncode, 128 + signal.SIGINT)
         assert out.startswith(b"url\tsent"), out
     finally:
+        p.kill()
         server.close()
 
 
