@@ -9,6 +9,7 @@
 
 #define STATUS_PINGS 5
 #define MAX_PINGS    1000000
+#define MAX_SKEW_MS  5000
 
 /* ---- connecting ------------------------------------------------------- */
 
@@ -128,7 +129,10 @@ static char *weaknesses(const leat_server *s, bool embedded, bool held)
     FILE *f = open_memstream(&text, &n);
     if (!f)
         return copy("");
-    if (!s->aof)
+    if (!s->version[0])
+        warn(f, "INFO is refused: whether the server keeps its data cannot be "
+                "seen; allow +info");
+    else if (!s->aof)
         warn(f, "appendonly is off: a restart forgets everything since the "
                 "last snapshot; set appendonly yes");
     else if (strcmp(s->appendfsync, "no") == 0)
@@ -143,9 +147,13 @@ static char *weaknesses(const leat_server *s, bool embedded, bool held)
     if (s->maxmemory > 0 && s->used_memory > s->maxmemory / 10 * 9)
         warn(f, "over 90 % of maxmemory is used: writes will be refused "
                 "soon");
-    if (s->loading)
-        warn(f, "the server is still loading its data");
-    if (s->major < 6)
+    if (!s->has_scripts)
+        warn(f, "scripts are refused: leat moves messages by them; allow "
+                "+eval +evalsha");
+    if (s->clock_skew_ms > MAX_SKEW_MS || s->clock_skew_ms < -MAX_SKEW_MS)
+        warn(f, "the clocks here and there differ: times in listings are the "
+                "server's");
+    if (s->version[0] && s->major < 6)
         warn(f, "this server is older than Redis 6.0, the oldest that leat "
                 "supports");
     if (embedded && !held)
@@ -166,7 +174,8 @@ static const column status_columns[] = {
     { "maxmemory_policy", COLUMN_TEXT, false },
     { "used_memory", COLUMN_BYTES, false },
     { "maxmemory", COLUMN_BYTES, false },
-    { "loading", COLUMN_BOOL, false },
+    { "scripts", COLUMN_BOOL, false },
+    { "clock_skew_ms", COLUMN_COUNT, false },
     { "started", COLUMN_TIME, false },
     { "latency_ms", COLUMN_REAL, false },
     { "holder_pid", COLUMN_ID, false },
@@ -210,7 +219,8 @@ static void show_server(output *out, leat_client *client, const char *url,
         output_number(out, s->maxmemory);
     else
         output_null(out);
-    output_bool(out, s->loading);
+    output_bool(out, s->has_scripts);
+    output_number(out, s->clock_skew_ms);
     started(out, client);
     output_real(out, ms);
     if (holder)
