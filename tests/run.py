@@ -618,13 +618,12 @@ def main():
         screen.result(r, 0, len(jobs), 0)
 
     times = load_times()
+    cut = False
     try:
         if not opts.build_only:
             run_all(jobs, opts.j, screen, times, results)
     except KeyboardInterrupt:
-        screen.status("")
-        screen.line("interrupted")
-        return 130
+        cut = True
     save_times(times)
     screen.status("")
 
@@ -632,8 +631,10 @@ def main():
         if r.failures:
             screen.output(r)
     passed, failed, skipped = summary(results)
+    if cut:
+        screen.line("interrupted: not everything was run")
     screen.line(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed or not passed else 0
+    return 130 if cut else 1 if failed or not passed else 0
 
 
 if __name__ == "__main__":
