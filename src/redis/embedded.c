@@ -485,13 +485,19 @@ static leat_code fail_late(const leat__embedded *e, answer last,
                       words, e->log_file);
 }
 
+/* A server whose guardian was killed still answers while it ends. */
+static bool is_guarded(const leat__embedded *e)
+{
+    return leat__guardian_find(e->server_lock, LEAT__GUARDIAN_ITSELF) != 0;
+}
+
 /* Look, start if there is nobody, and wait.  The lock is looked at again each
  * time: the one who was to start it may be gone. */
 static leat_code bring_up(leat__embedded *e, int64_t deadline, int *report,
                           leat_error *err)
 {
     answer last;
-    while ((last = ping(e, deadline)) != READY) {
+    while ((last = ping(e, deadline)) != READY || !is_guarded(e)) {
         leat_code rc = hear(e, report, err);
         if (rc == LEAT_OK && *report < 0 && last == ABSENT && is_empty_house(e))
             rc = start(e, report, err);
