@@ -59,3 +59,9 @@ int64_t leat__budget_take(leat__budget *b, int64_t now_ns)
     int64_t wait = mine - b->slack_ns - now_ns;
     return wait <= 0 ? 0 : (wait + 999999) / 1000000;
 }
+
+/* Those behind it keep the times they were told; the next one comes sooner. */
+void leat__budget_give(leat__budget *b)
+{
+    atomic_fetch_sub_explicit(&b->next_ns, b->gap_ns, memory_order_relaxed);
+}

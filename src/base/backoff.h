@@ -34,7 +34,8 @@ typedef struct leat__budget {
 void leat__budget_init(leat__budget *b, int rate, int burst);
 
 /* Take a turn; milliseconds to wait for it, rounded up.  It is taken in any
- * case: who does not use it has wasted it. */
+ * case: who cannot wait so long gives it back. */
 int64_t leat__budget_take(leat__budget *b, int64_t now_ns);
+void leat__budget_give(leat__budget *b);
 
 #endif

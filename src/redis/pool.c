@@ -105,6 +105,28 @@ static bool worth_retrying(const leat_error *e)
                             e->code == LEAT_EBUSY || e->code == LEAT_EIO);
 }
 
+/* Wait for a turn to connect.  A turn that comes too late is left to others:
+ * callers with little time would otherwise pile up turns that nobody uses, and
+ * shut the client out long after the server is back. */
+static leat_code await_turn(leat_client *c, int64_t deadline_ns,
+                            leat_error *err)
+{
+    int64_t turn = leat__budget_take(&c->budget, leat__now_ns());
+    if (turn == 0)
+        return LEAT_OK;
+    bool late = turn > leat__left_ms(deadline_ns);
+    if (late)
+        leat__budget_give(&c->budget);
+    if (!leat__client_pause(c, turn, deadline_ns))
+        return leat__fail(err, LEAT_ECLOSED, "the client is closing");
+    if (late)
+        return leat__fail(err, LEAT_ECONN,
+                          "not connected to %s: too many attempts failed, the "
+                          "next would come too late, wait longer",
+                          c->shown);
+    return LEAT_OK;
+}
+
 leat_conn *leat__client_connect(leat_client *c, int64_t deadline_ns,
                                 leat_error *err)
 {
@@ -112,11 +134,8 @@ leat_conn *leat__client_connect(leat_client *c, int64_t deadline_ns,
                            .cap_ms = c->opts.max_retry_ms };
     for (;;) {
         leat_error e;
-        int64_t turn = leat__budget_take(&c->budget, leat__now_ns());
-        if (turn > 0 && !leat__client_pause(c, turn, deadline_ns)) {
-            leat__fail(err, LEAT_ECLOSED, "the client is closing");
+        if (await_turn(c, deadline_ns, err) != LEAT_OK)
             return NULL;
-        }
         leat_conn *conn = leat__client_dial(c, deadline_ns, &e);
         if (conn)
             return conn;

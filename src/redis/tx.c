@@ -48,11 +48,23 @@ static leat_code send_word(leat_conn *c, const char *word,
     return LEAT_OK;
 }
 
+/* A script that the server has forgotten is sent again when it says so; behind
+ * MULTI it would become a part of the transaction. */
+static leat_code settle_scripts(leat_conn *c, leat_error *err)
+{
+    for (uint32_t i = c->head; i != c->tail; i++)
+        if (c->ring[i & c->mask].script)
+            return leat__conn_await(c, 0, err);
+    return LEAT_OK;
+}
+
 leat_code leat_conn_begin(leat_conn *c, leat_error *err)
 {
     if (c->in_tx)
         return leat__fail(err, LEAT_EINVAL, "already inside a transaction");
-    leat_code rc = send_word(c, "MULTI", LEAT__CALL_MULTI, err);
+    leat_code rc = settle_scripts(c, err);
+    if (rc == LEAT_OK)
+        rc = send_word(c, "MULTI", LEAT__CALL_MULTI, err);
     if (rc == LEAT_OK) {
         c->in_tx = true;
         c->tx_error = (leat_error){ 0 };

@@ -76,6 +76,33 @@ static void a_refused_client_backs_off_and_comes_back_within_2_s(void **state)
     leat_metrics_free(m);
 }
 
+/* Their turns to connect come at one a second; those they could not wait for
+ * must not stand between the client and the server that is back. */
+static void impatient_callers_do_not_shut_the_client_out(void **state)
+{
+    leat_error e = { 0 };
+    leat_conn *conn = NULL;
+    (void)state;
+    leat_client *c = open_client(url, &(leat_client_opts){ .pool_size = 1 });
+    tcpfault_set_door(proxy, TCPFAULT_REFUSE);
+    tcpfault_drop(proxy, 0, true);
+    for (int i = 0; i < 100; i++) {
+        assert_null(leat_client_lend(c, 20, &e));
+        assert_code(e.code, LEAT_ECONN);
+        assert_true(e.retriable);
+    }
+    /* A server so near that it answers after the deadline would hide it. */
+    tcpfault_rule_add(proxy, &(tcpfault_rule){ .dir = TCPFAULT_DOWN,
+                                               .when = TCPFAULT_OFFSET,
+                                               .action = TCPFAULT_DELAY,
+                                               .ms = 5 });
+    tcpfault_set_door(proxy, TCPFAULT_OPEN);
+    wait_until((conn = leat_client_lend(c, 50, &e)) != NULL, 4000);
+    tcpfault_clear(proxy);
+    leat_client_return(c, conn);
+    leat_client_close(c);
+}
+
 static void a_peer_that_accepts_and_says_nothing_is_left_in_time(void **state)
 {
     leat_error e = { 0 };
@@ -171,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_there_is_told_at_once),
         cmocka_unit_test(a_refused_client_backs_off_and_comes_back_within_2_s),
+        cmocka_unit_test(impatient_callers_do_not_shut_the_client_out),
         cmocka_unit_test(a_peer_that_accepts_and_says_nothing_is_left_in_time),
         cmocka_unit_test(a_restarted_server_is_found_again_with_its_data),
         cmocka_unit_test(five_hundred_clients_come_back_together),

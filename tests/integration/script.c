@@ -132,6 +132,27 @@ static void a_script_inside_a_transaction_needs_no_second_try(void **state)
     leat_client_close(c);
 }
 
+/* The refusal comes when MULTI has left: sent again at once, the script would
+ * be queued by the server as a part of the transaction. */
+static void an_unknown_script_before_a_transaction_stays_outside(void **state)
+{
+    struct tally t = { 0 };
+    (void)state;
+    leat_client *c = open_client(url, NULL);
+    leat_conn *conn = lend(c);
+    send_append(conn, 1, &t);
+    must(leat_conn_begin(conn, err));
+    must(leat_conn_send(conn, LEAT_ARGS(leat_str("PING")),
+                        &(leat_send_opts){ count, &t, 0 }, err));
+    must(leat_conn_drain(conn, 0, err));
+    must(leat_conn_exec(conn, err));
+    assert_int_equal(t.ok, 2);
+    assert_int_equal(t.failed, 0);
+    assert_int_equal(redis_int(server, "LLEN list"), 1);
+    leat_client_return(c, conn);
+    leat_client_close(c);
+}
+
 static void arguments_of_any_bytes_arrive_as_they_are(void **state)
 {
     static const leat__script echo = {
@@ -161,6 +182,8 @@ int main(void)
             scripts_flushed_under_load_are_neither_lost_nor_repeated, flush),
         cmocka_unit_test_setup(
             a_script_inside_a_transaction_needs_no_second_try, flush),
+        cmocka_unit_test_setup(
+            an_unknown_script_before_a_transaction_stays_outside, flush),
         cmocka_unit_test_setup(arguments_of_any_bytes_arrive_as_they_are,
                                flush),
     };

@@ -88,6 +88,19 @@ static void a_budget_gives_its_burst_and_then_its_rate(void **state)
     assert_int_equal(leat__budget_take(&b, now + 50000000), 250);
 }
 
+static void a_turn_given_back_is_the_next_ones(void **state)
+{
+    leat__budget b;
+    const int64_t now = INT64_C(5000000000);
+    (void)state;
+    leat__budget_init(&b, 10, 1);
+    assert_int_equal(leat__budget_take(&b, now), 0);
+    for (int i = 0; i < 50; i++) {
+        assert_int_equal(leat__budget_take(&b, now), 100);
+        leat__budget_give(&b);
+    }
+}
+
 static void an_idle_budget_fills_up_to_its_burst_only(void **state)
 {
     leat__budget b;
@@ -147,6 +160,7 @@ int main(void)
         cmocka_unit_test(only_a_reset_makes_waits_short_again),
         cmocka_unit_test_teardown(a_wait_is_never_nothing, restore),
         cmocka_unit_test(a_budget_gives_its_burst_and_then_its_rate),
+        cmocka_unit_test(a_turn_given_back_is_the_next_ones),
         cmocka_unit_test(an_idle_budget_fills_up_to_its_burst_only),
         cmocka_unit_test(a_budget_without_rate_never_makes_wait),
         cmocka_unit_test(threads_get_turns_of_their_own),
