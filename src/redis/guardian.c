@@ -74,16 +74,10 @@ static void on_signal(int sig)
 /* ---- small things that are safe after a fork -------------------------- */
 
 /* Without the handlers a program has registered: in a child of a threaded
- * program they may wait for a lock nobody will free.  TSan has locks of its own
- * and frees them in the child only of a fork that it sees. */
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define FORK_SEEN 1
-#endif
-#endif
+ * program they may wait for a lock nobody will free. */
 static pid_t fork_plainly(void)
 {
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34) && !defined(FORK_SEEN)
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
     return _Fork();
 #else
     return fork();
