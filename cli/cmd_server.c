@@ -138,7 +138,8 @@ static char *weaknesses(const leat_server *s, bool embedded, bool held)
     else if (strcmp(s->appendfsync, "no") == 0)
         warn(f, "appendfsync is no: the operating system decides when data "
                 "reaches the disk; set appendfsync everysec or always");
-    if (s->maxmemory_policy[0] && strcmp(s->maxmemory_policy, "noeviction"))
+    if (s->maxmemory_policy[0] &&
+        strcmp(s->maxmemory_policy, "noeviction") != 0)
         warn(f, "the eviction policy may drop messages; set "
                 "maxmemory-policy noeviction");
     if (strcmp(s->role, "slave") == 0 || strcmp(s->role, "replica") == 0)

@@ -42,6 +42,7 @@
 #include "message/codec.h"
 #include "message/uuid_pack.h"
 
+#include <assert.h>
 #include <endian.h>
 
 enum {
@@ -596,6 +597,7 @@ static leat_code decode(const leat_codec *c, leat_fields *in,
     if (rc != LEAT_OK)
         return rc;
     const unsigned char *p = e.a.p;
+    assert(p); /* check_head refused an entry without it */
     const char *b = e.b.n > 0 ? e.b.p : "";
     reader r = { .p = p + HEAD,
                  .end = p + e.a.n,

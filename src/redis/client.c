@@ -38,6 +38,17 @@ static leat_code set_text(char **out, const char *own, const char *url,
     return s && !*out ? LEAT_ENOMEM : LEAT_OK;
 }
 
+/* The server takes printable characters without blanks. */
+static leat_code check_name(const char *name, leat_error *err)
+{
+    for (const char *s = name; *s; s++)
+        if (*s < '!' || *s > '~')
+            return leat__fail(err, LEAT_EINVAL,
+                              "client name may hold no blanks and only "
+                              "printable ASCII");
+    return LEAT_OK;
+}
+
 static leat_code fill_options(leat_client *c, const leat_client_opts *opts,
                               leat_error *err)
 {
@@ -58,6 +69,8 @@ static leat_code fill_options(leat_client *c, const leat_client_opts *opts,
                           "times, window and pool size cannot be negative");
 
     leat_code rc = set_text(&c->name, o->name, u->client_name, "leat", err);
+    if (rc == LEAT_OK)
+        rc = check_name(c->name, err);
     if (rc == LEAT_OK)
         rc = set_text(&c->user, o->user, u->user, NULL, err);
     if (rc == LEAT_OK)
@@ -109,13 +122,18 @@ static leat_client *client_new(leat_error *err)
     if (!c)
         return NULL;
     c->forks = leat__fork_count();
+    if (leat__cond_init(&c->freed, err) != LEAT_OK)
+        goto no_freed;
+    if (leat__cond_init(&c->ended, err) != LEAT_OK)
+        goto no_ended;
     pthread_mutex_init(&c->lock, NULL);
-    if (leat__cond_init(&c->freed, err) != LEAT_OK) {
-        pthread_mutex_destroy(&c->lock);
-        leat__free(c);
-        return NULL;
-    }
     return c;
+
+no_ended:
+    pthread_cond_destroy(&c->freed);
+no_freed:
+    leat__free(c);
+    return NULL;
 }
 
 /* A refused connection is told at once: at the start it is more likely a wrong
@@ -181,6 +199,7 @@ void leat__client_destroy(leat_client *c)
     leat__free(c->user);
     leat__free(c->name);
     leat__free(c->shown);
+    pthread_cond_destroy(&c->ended);
     pthread_cond_destroy(&c->freed);
     pthread_mutex_destroy(&c->lock);
     leat__free(c);

@@ -25,6 +25,7 @@ struct leat_client {
 
     pthread_mutex_t lock;
     pthread_cond_t freed; /* a connection came back, or the end came */
+    pthread_cond_t ended; /* the end came: nobody pauses through it  */
     leat_conn *idle;      /* last used first                         */
     int total;            /* idle, lent and being opened             */
     int waiting;          /* threads inside reserve                  */

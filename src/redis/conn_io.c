@@ -63,6 +63,20 @@ static void stamp(leat_conn *c)
     }
 }
 
+/* What the server said before it hung up is still worth hearing: it turns
+ * unknowns into answers. */
+static leat_code send_failed(leat_conn *c, int sys, leat_error *err)
+{
+    bool got = true;
+    while (c->t && got && !c->held)
+        (void)leat__conn_read_some(c, &got, NULL);
+    if (c->t)
+        return fail_with(c, err, LEAT_ECONN, sys, "cannot send");
+    if (err)
+        *err = c->why;
+    return c->why.code;
+}
+
 leat_code leat__conn_write_some(leat_conn *c, leat_error *err)
 {
     leat_code rc = own(c, err);
@@ -80,7 +94,7 @@ leat_code leat__conn_write_some(leat_conn *c, leat_error *err)
         else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return LEAT_OK;
         else
-            return fail_with(c, err, LEAT_ECONN, errno, "cannot send");
+            return send_failed(c, errno, err);
     }
     return LEAT_OK;
 }

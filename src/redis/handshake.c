@@ -56,7 +56,7 @@ static leat_code hello(leat_conn *c, const leat__login *l, bool *missing,
 
     argv[n++] = leat_str("HELLO");
     argv[n++] = leat_str("3");
-    if (l->password) {
+    if (l->user || l->password) {
         argv[n++] = leat_str("AUTH");
         argv[n++] = leat_str(l->user ? l->user : "default");
         argv[n++] = leat_str(l->password);
@@ -78,7 +78,7 @@ static leat_code auth(leat_conn *c, const leat__login *l, leat_error *err)
     size_t n = 1;
     const leat_reply *r;
 
-    if (!l->password)
+    if (!l->user && !l->password)
         return LEAT_OK;
     if (l->user)
         argv[n++] = leat_str(l->user);

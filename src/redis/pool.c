@@ -93,7 +93,7 @@ bool leat__client_pause(leat_client *c, int64_t ms, int64_t deadline_ns)
         until = deadline_ns;
     pthread_mutex_lock(&c->lock);
     while (!c->closing && leat__now_ns() < until)
-        leat__cond_wait(&c->freed, &c->lock, until);
+        leat__cond_wait(&c->ended, &c->lock, until);
     bool open = !c->closing;
     pthread_mutex_unlock(&c->lock);
     return open;
@@ -182,6 +182,8 @@ void leat_client_return(leat_client *c, leat_conn *conn)
     }
     pthread_mutex_lock(&c->lock);
     if (!c->closing && leat__conn_clean(conn)) {
+        conn->failed = (leat_error){ 0 }; /* the next borrower's it is not */
+        leat_conn_on_push(conn, NULL, NULL);
         conn->next = c->idle;
         c->idle = conn;
         pthread_cond_signal(&c->freed);
@@ -200,6 +202,7 @@ void leat_client_close(leat_client *c)
     pthread_mutex_lock(&c->lock);
     c->closing = true;
     pthread_cond_broadcast(&c->freed);
+    pthread_cond_broadcast(&c->ended);
     pthread_mutex_unlock(&c->lock);
     leat__waker_close(c->waker);
 

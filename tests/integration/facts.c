@@ -171,8 +171,8 @@ static void a_loading_server_is_waited_for(void **state)
     redis_kill(s);
     assert_true(redis_restart(s));
     char text[128];
-    redis_text(s, text, sizeof text, "PING");
-    assert_non_null(strstr(text, "LOADING"));
+    wait_until(strstr(redis_text(s, text, sizeof text, "PING"), "LOADING"),
+               2000);
     leat_client *c = open_client(
         url, &(leat_client_opts){ .connect_timeout_ms = 60000 });
     leat_reply *r;

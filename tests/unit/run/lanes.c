@@ -111,14 +111,18 @@ what_stands_behind_a_nacked_message_is_released_in_order(void **state)
                                  NULL, NULL);
     AWAIT(scripted_settled(s) == 5);
     assert_int_equal(leat_run_stop(r, 0, NULL), LEAT_OK);
-    assert_int_equal(scripted_log(s, &log), 10);
-    assert_int_equal(log[0].verdict, LEAT__SETTLE_NACK);
-    for (size_t i = 0; i < 5; i++) {
-        assert_int_equal(log[i].number, i);
-        if (i > 0)
-            assert_int_equal(log[i].verdict, LEAT__SETTLE_RELEASE);
-        assert_int_equal(log[5 + i].number, i);
-        assert_int_equal(log[5 + i].verdict, LEAT__SETTLE_ACK);
+
+    /* A receive that was under way during the nack may bring all of them once
+     * more, to be released once more. */
+    size_t n = scripted_log(s, &log);
+    assert_in_range(n, 10, 15);
+    assert_int_equal(n % 5, 0);
+    for (size_t i = 0; i < n; i++) {
+        leat__settle want = i == 0      ? LEAT__SETTLE_NACK
+                            : i < n - 5 ? LEAT__SETTLE_RELEASE
+                                        : LEAT__SETTLE_ACK;
+        assert_int_equal(log[i].number, i % 5);
+        assert_int_equal(log[i].verdict, want);
     }
     assert_int_equal(scripted_entry(s, 4)->attempts, 1);
     scripted_free(s);
