@@ -163,6 +163,7 @@ void leat__conn_push(leat_conn *c, size_t size, const leat__pending *p)
     leat__outq_commit(&c->out, size);
     *slot = *p;
     slot->end = c->out.queued;
+    c->tx_sent += p->kind == LEAT__CALL_QUEUED;
 }
 
 leat_code leat_conn_send(leat_conn *c, const leat_bytes *argv, size_t n,
@@ -175,7 +176,8 @@ leat_code leat_conn_send(leat_conn *c, const leat_bytes *argv, size_t n,
     if (n == 0 || size > MAX_COMMAND)
         return leat__fail(err, n ? LEAT_ETOOBIG : LEAT_EINVAL,
                           "a command of %zu arguments and %zu bytes", n, size);
-    char *p = leat__outq_room(&c->out, size, err);
+    rc = leat__tx_reserve(c, err);
+    char *p = rc == LEAT_OK ? leat__outq_room(&c->out, size, err) : NULL;
     if (!p)
         return LEAT_ENOMEM;
 

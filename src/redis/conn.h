@@ -59,7 +59,8 @@ struct leat_conn {
     bool in_tx;
     leat_error tx_error; /* first command the server refused to queue   */
     leat__tx_call *tx;
-    uint32_t tx_count, tx_cap;
+    uint32_t tx_count, tx_cap; /* answered with QUEUED; room           */
+    uint32_t tx_sent;          /* since begin                          */
 
     leat_push_fn *push_fn;
     void *push_arg;
@@ -136,6 +137,10 @@ leat_code leat__call_wait(leat__call *call, const leat_reply **reply,
 /* The server does not know the script: queue the call with its body. */
 bool leat__script_resend(leat_conn *c, const leat__pending *p);
 void leat__script_forget(struct leat__script_call *call);
+
+/* Room to remember one command more until EXEC.  It is made before the command
+ * is queued: once EXEC has left, lacking it would no longer stop anything. */
+leat_code leat__tx_reserve(leat_conn *c, leat_error *err);
 
 /* EXEC's answer has come, or the connection broke with c->tx waiting. */
 void leat__tx_finish(leat_conn *c, const leat_reply *r);

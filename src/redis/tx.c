@@ -13,6 +13,8 @@
 #include "redis/conn.h"
 #include "redis/server_error.h"
 
+#include <assert.h>
+
 leat_code leat_conn_watch(leat_conn *c, const leat_bytes *keys, size_t n,
                           leat_error *err)
 {
@@ -67,35 +69,29 @@ leat_code leat_conn_begin(leat_conn *c, leat_error *err)
         rc = send_word(c, "MULTI", LEAT__CALL_MULTI, err);
     if (rc == LEAT_OK) {
         c->in_tx = true;
+        c->tx_sent = 0;
         c->tx_error = (leat_error){ 0 };
     }
     return rc;
 }
 
-static bool remember(leat_conn *c, const leat__pending *p, leat_error *e)
+leat_code leat__tx_reserve(leat_conn *c, leat_error *err)
 {
-    if (c->tx_count == c->tx_cap) {
-        uint32_t cap = c->tx_cap ? c->tx_cap * 2 : 16;
-        leat__tx_call *tx = leat__realloc(c->tx, cap * sizeof *tx, e);
-        if (!tx)
-            return false;
-        c->tx = tx;
-        c->tx_cap = cap;
-    }
-    c->tx[c->tx_count++] = (leat__tx_call){ p->fn, p->arg };
-    return true;
+    if (!c->in_tx || c->tx_sent < c->tx_cap)
+        return LEAT_OK;
+    uint32_t cap = c->tx_cap ? c->tx_cap * 2 : 16;
+    leat__tx_call *tx = leat__realloc(c->tx, cap * sizeof *tx, err);
+    if (!tx)
+        return LEAT_ENOMEM;
+    c->tx = tx;
+    c->tx_cap = cap;
+    return LEAT_OK;
 }
 
-/* A command that cannot be remembered could not be answered later: the
- * transaction is given up before EXEC. */
 void leat__tx_queued(leat_conn *c, const leat__pending *p, const leat_reply *r)
 {
-    leat_error e;
-    if (!remember(c, p, &e)) {
-        leat__conn_tell(c, p->fn, p->arg, NULL, &e);
-        leat__conn_break(c, &e);
-        return;
-    }
+    assert(c->tx_count < c->tx_cap);
+    c->tx[c->tx_count++] = (leat__tx_call){ p->fn, p->arg };
     if (r->type == LEAT_REPLY_ERROR && c->tx_error.code == LEAT_OK)
         leat__server_error(&c->tx_error, leat_mem(r->s.p, r->s.n));
 }
