@@ -114,7 +114,9 @@ static void tell_pending(leat_conn *c, const leat_error *cause, bool exec_left)
         bool queued = p->kind == LEAT__CALL_QUEUED;
         outcome(c, queued && !exec_left ? UINT64_MAX : p->end, cause, &e);
         leat__script_forget(p->script);
-        if (p->kind != LEAT__CALL_MULTI)
+        if (p->kind == LEAT__CALL_EXEC && c->tx_error.code == LEAT_OK)
+            c->tx_error = e;
+        if (p->kind != LEAT__CALL_MULTI && p->kind != LEAT__CALL_EXEC)
             leat__conn_tell(c, p->fn, p->arg, NULL, &e);
     }
 }

@@ -136,8 +136,8 @@ void leat__tx_finish(leat_conn *c, const leat_reply *r)
         leat__conn_break(c, e);
 }
 
-/* The first failure, whoever's it is: a lost EXEC, a command the server did
- * not take, or one that failed and has no callback to say so. */
+/* What EXEC came to: it was lost, or a command was not taken by the server.
+ * Only if it is done, the first failure of a command without a callback. */
 static leat_code verdict(leat_conn *c, leat_error *err)
 {
     leat_error *first = c->tx_error.code ? &c->tx_error : &c->failed;
@@ -159,7 +159,9 @@ leat_code leat_conn_exec(leat_conn *c, leat_error *err)
     c->failed = (leat_error){ 0 };
     rc = leat__conn_await(c, 0, err);
     leat_code said = verdict(c, err);
-    return said != LEAT_OK ? said : rc;
+    /* A connection that broke and left EXEC without an error broke behind
+     * EXEC's answer. */
+    return said != LEAT_OK || !c->t ? said : rc;
 }
 
 leat_code leat_conn_discard(leat_conn *c, leat_error *err)
