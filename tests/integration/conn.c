@@ -132,7 +132,7 @@ static void a_failure_without_callback_is_told_by_drain_once(void **state)
 {
     leat_error e = { 0 };
     (void)state;
-    redis_raw(server, "SET text abc");
+    freeReplyObject(redis_raw(server, "SET text abc"));
     leat_client *c = open_client(unix_url, NULL);
     leat_conn *conn = lend(c);
     must(leat_conn_send(conn, LEAT_ARGS(leat_str("INCR"), leat_str("text")),
@@ -170,8 +170,8 @@ static void a_transaction_gives_each_command_its_own_reply(void **state)
     (void)state;
     for (int resp2 = 0; resp2 < 2; resp2++) {
         struct replies s = { 0 };
-        redis_raw(server, "DEL n");
-        redis_raw(server, "SET text abc");
+        freeReplyObject(redis_raw(server, "DEL n"));
+        freeReplyObject(redis_raw(server, "SET text abc"));
         leat_client *c = open_client(unix_url,
                                      &(leat_client_opts){ .resp2 = resp2 });
         leat_conn *conn = lend(c);
@@ -199,7 +199,7 @@ static void a_watched_key_that_changes_stops_the_transaction(void **state)
     leat_conn *conn = lend(c);
     leat_bytes key = leat_str("n");
     must(leat_conn_watch(conn, &key, 1, err));
-    redis_raw(server, "SET n 41");
+    freeReplyObject(redis_raw(server, "SET n 41"));
     must(leat_conn_begin(conn, err));
     send_incr(conn, "n", &s);
     assert_code(leat_conn_exec(conn, &e), LEAT_ECONFLICT);

@@ -250,7 +250,7 @@ static void a_script_cut_anywhere_never_lies(void **state)
 static void a_blocking_read_cut_anywhere_ends(void **state)
 {
     (void)state;
-    redis_raw(server, "XADD static 1-1 a b");
+    freeReplyObject(redis_raw(server, "XADD static 1-1 a b"));
     cut_everywhere(blocking_read);
 }
 
@@ -258,7 +258,7 @@ static void bytes_that_come_one_by_one_change_nothing(void **state)
 {
     static op_fn *const each[] = { ping, xadd, script, blocking_read };
     (void)state;
-    redis_raw(server, "XADD static 1-1 a b");
+    freeReplyObject(redis_raw(server, "XADD static 1-1 a b"));
     for (int dir = 0; dir < 2; dir++)
         assert_true(tcpfault_rule_add(
             proxy, &(tcpfault_rule){ .dir = dir ? TCPFAULT_UP : TCPFAULT_DOWN,

@@ -145,7 +145,7 @@ static void a_busy_server_is_waited_for_and_nothing_runs_twice(void **state)
 {
     (void)state;
     leat_client *c = open_client(url, NULL);
-    redis_raw(server, "DEL n");
+    freeReplyObject(redis_raw(server, "DEL n"));
     leat_conn *hog = lend(c);
     must(leat_conn_send(hog,
                         LEAT_ARGS(leat_str("EVAL"),
