@@ -242,7 +242,7 @@ leat_code leat__conn_answer(leat_conn *c, const leat_reply *r)
     if (here.kind == LEAT__CALL_QUEUED)
         leat__tx_queued(c, &here, r);
     else if (here.kind == LEAT__CALL_MULTI && r->type == LEAT_REPLY_ERROR)
-        leat__server_error(&c->tx_error, leat_mem(r->s.p, r->s.n));
+        leat__tx_refused(c, r);
     else if (here.kind == LEAT__CALL_EXEC)
         leat__tx_finish(c, r);
     else

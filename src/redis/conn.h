@@ -57,6 +57,7 @@ struct leat_conn {
 
     leat_error failed; /* first failure of a command without callback   */
     bool in_tx;
+    bool no_tx; /* the server refused MULTI                             */
     leat_error tx_error; /* first command the server refused to queue   */
     leat__tx_call *tx;
     uint32_t tx_count, tx_cap; /* answered with QUEUED; room           */
@@ -145,6 +146,7 @@ leat_code leat__tx_reserve(leat_conn *c, leat_error *err);
 /* EXEC's answer has come, or the connection broke with c->tx waiting. */
 void leat__tx_finish(leat_conn *c, const leat_reply *r);
 void leat__tx_abort(leat_conn *c, const leat_error *e);
+void leat__tx_refused(leat_conn *c, const leat_reply *r); /* MULTI was */
 void leat__tx_queued(leat_conn *c, const leat__pending *p, const leat_reply *r);
 
 /* Is r a pushed message or a confirmation?  If so it is dealt with. */

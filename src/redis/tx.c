@@ -69,6 +69,7 @@ leat_code leat_conn_begin(leat_conn *c, leat_error *err)
         rc = send_word(c, "MULTI", LEAT__CALL_MULTI, err);
     if (rc == LEAT_OK) {
         c->in_tx = true;
+        c->no_tx = false;
         c->tx_sent = 0;
         c->tx_error = (leat_error){ 0 };
     }
@@ -88,8 +89,35 @@ leat_code leat__tx_reserve(leat_conn *c, leat_error *err)
     return LEAT_OK;
 }
 
+/* What follows runs one by one, and some of it has left already.  So each
+ * command gets its own answer, and the whole cannot be called undone. */
+void leat__tx_refused(leat_conn *c, const leat_reply *r)
+{
+    leat_error why;
+    leat__server_error(&why, leat_mem(r->s.p, r->s.n));
+    leat__fail_retriable(&c->tx_error, LEAT_EUNKNOWN, false,
+                         "MULTI was refused, so that its commands ran one by "
+                         "one: %.100s",
+                         why.msg);
+    c->no_tx = true;
+}
+
+static void answer_one(leat_conn *c, leat_reply_fn *fn, void *arg,
+                       const leat_reply *r)
+{
+    leat_error e;
+    bool bad = r->type == LEAT_REPLY_ERROR;
+    if (bad)
+        leat__server_error(&e, leat_mem(r->s.p, r->s.n));
+    leat__conn_tell(c, fn, arg, r, bad ? &e : NULL);
+}
+
 void leat__tx_queued(leat_conn *c, const leat__pending *p, const leat_reply *r)
 {
+    if (c->no_tx) {
+        answer_one(c, p->fn, p->arg, r);
+        return;
+    }
     assert(c->tx_count < c->tx_cap);
     c->tx[c->tx_count++] = (leat__tx_call){ p->fn, p->arg };
     if (r->type == LEAT_REPLY_ERROR && c->tx_error.code == LEAT_OK)
@@ -107,13 +135,8 @@ void leat__tx_abort(leat_conn *c, const leat_error *e)
 static void finish_each(leat_conn *c, const leat_reply *r)
 {
     const leat_reply *one = leat_reply_first(r);
-    for (uint32_t i = 0; i < c->tx_count; i++, one = leat_reply_next(one)) {
-        leat_error e;
-        bool bad = one->type == LEAT_REPLY_ERROR;
-        if (bad)
-            leat__server_error(&e, leat_mem(one->s.p, one->s.n));
-        leat__conn_tell(c, c->tx[i].fn, c->tx[i].arg, one, bad ? &e : NULL);
-    }
+    for (uint32_t i = 0; i < c->tx_count; i++, one = leat_reply_next(one))
+        answer_one(c, c->tx[i].fn, c->tx[i].arg, one);
     c->tx_count = 0;
 }
 
