@@ -114,7 +114,9 @@ static void tell_pending(leat_conn *c, const leat_error *cause, bool exec_left)
         bool queued = p->kind == LEAT__CALL_QUEUED;
         outcome(c, queued && !exec_left ? UINT64_MAX : p->end, cause, &e);
         leat__script_forget(p->script);
-        if (p->kind != LEAT__CALL_MULTI)
+        if (p->kind == LEAT__CALL_EXEC && c->tx_error.code == LEAT_OK)
+            c->tx_error = e;
+        if (p->kind != LEAT__CALL_MULTI && p->kind != LEAT__CALL_EXEC)
             leat__conn_tell(c, p->fn, p->arg, NULL, &e);
     }
 }
@@ -163,6 +165,7 @@ void leat__conn_push(leat_conn *c, size_t size, const leat__pending *p)
     leat__outq_commit(&c->out, size);
     *slot = *p;
     slot->end = c->out.queued;
+    c->tx_sent += p->kind == LEAT__CALL_QUEUED;
 }
 
 leat_code leat_conn_send(leat_conn *c, const leat_bytes *argv, size_t n,
@@ -175,7 +178,8 @@ leat_code leat_conn_send(leat_conn *c, const leat_bytes *argv, size_t n,
     if (n == 0 || size > MAX_COMMAND)
         return leat__fail(err, n ? LEAT_ETOOBIG : LEAT_EINVAL,
                           "a command of %zu arguments and %zu bytes", n, size);
-    char *p = leat__outq_room(&c->out, size, err);
+    rc = leat__tx_reserve(c, err);
+    char *p = rc == LEAT_OK ? leat__outq_room(&c->out, size, err) : NULL;
     if (!p)
         return LEAT_ENOMEM;
 
@@ -238,7 +242,7 @@ leat_code leat__conn_answer(leat_conn *c, const leat_reply *r)
     if (here.kind == LEAT__CALL_QUEUED)
         leat__tx_queued(c, &here, r);
     else if (here.kind == LEAT__CALL_MULTI && r->type == LEAT_REPLY_ERROR)
-        leat__server_error(&c->tx_error, leat_mem(r->s.p, r->s.n));
+        leat__tx_refused(c, r);
     else if (here.kind == LEAT__CALL_EXEC)
         leat__tx_finish(c, r);
     else

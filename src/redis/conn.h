@@ -57,9 +57,11 @@ struct leat_conn {
 
     leat_error failed; /* first failure of a command without callback   */
     bool in_tx;
+    bool no_tx; /* the server refused MULTI                             */
     leat_error tx_error; /* first command the server refused to queue   */
     leat__tx_call *tx;
-    uint32_t tx_count, tx_cap;
+    uint32_t tx_count, tx_cap; /* answered with QUEUED; room           */
+    uint32_t tx_sent;          /* since begin                          */
 
     leat_push_fn *push_fn;
     void *push_arg;
@@ -137,9 +139,14 @@ leat_code leat__call_wait(leat__call *call, const leat_reply **reply,
 bool leat__script_resend(leat_conn *c, const leat__pending *p);
 void leat__script_forget(struct leat__script_call *call);
 
+/* Room to remember one command more until EXEC.  It is made before the command
+ * is queued: once EXEC has left, lacking it would no longer stop anything. */
+leat_code leat__tx_reserve(leat_conn *c, leat_error *err);
+
 /* EXEC's answer has come, or the connection broke with c->tx waiting. */
 void leat__tx_finish(leat_conn *c, const leat_reply *r);
 void leat__tx_abort(leat_conn *c, const leat_error *e);
+void leat__tx_refused(leat_conn *c, const leat_reply *r); /* MULTI was */
 void leat__tx_queued(leat_conn *c, const leat__pending *p, const leat_reply *r);
 
 /* Is r a pushed message or a confirmation?  If so it is dealt with. */

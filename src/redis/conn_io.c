@@ -18,7 +18,8 @@
 enum {
     IN_FIRST = 64 * 1024,
     IN_KEEP = 1024 * 1024, /* a larger receive buffer is given back */
-    GATHER = 64
+    GATHER = 64,
+    BLOCK_SLACK_MS = 200 /* a server looks ten times a second who has waited */
 };
 
 static leat_code fail_with(leat_conn *c, leat_error *err, leat_code code,
@@ -58,7 +59,8 @@ static void stamp(leat_conn *c)
         c->busy_until_ns = now;
     for (; c->stamped != c->tail; c->stamped++) {
         leat__pending *p = &c->ring[c->stamped & c->mask];
-        c->busy_until_ns += p->block_ms * 1000000;
+        if (p->block_ms > 0)
+            c->busy_until_ns += (p->block_ms + BLOCK_SLACK_MS) * 1000000;
         p->deadline_ns = c->busy_until_ns + c->timeout_ms * 1000000;
     }
 }

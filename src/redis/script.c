@@ -81,6 +81,8 @@ leat_code leat__script_send(leat_conn *c, const leat__script *s,
                             const leat_send_opts *opts, leat_error *err)
 {
     leat_code rc = leat__conn_ready(c, err);
+    if (rc == LEAT_OK)
+        rc = leat__tx_reserve(c, err);
     if (rc != LEAT_OK)
         return rc;
     struct leat__script_call *k = keep(s, keys, nkeys, args, nargs, err);

@@ -13,6 +13,8 @@
 #include "redis/conn.h"
 #include "redis/server_error.h"
 
+#include <assert.h>
+
 leat_code leat_conn_watch(leat_conn *c, const leat_bytes *keys, size_t n,
                           leat_error *err)
 {
@@ -67,35 +69,57 @@ leat_code leat_conn_begin(leat_conn *c, leat_error *err)
         rc = send_word(c, "MULTI", LEAT__CALL_MULTI, err);
     if (rc == LEAT_OK) {
         c->in_tx = true;
+        c->no_tx = false;
+        c->tx_sent = 0;
         c->tx_error = (leat_error){ 0 };
     }
     return rc;
 }
 
-static bool remember(leat_conn *c, const leat__pending *p, leat_error *e)
+leat_code leat__tx_reserve(leat_conn *c, leat_error *err)
 {
-    if (c->tx_count == c->tx_cap) {
-        uint32_t cap = c->tx_cap ? c->tx_cap * 2 : 16;
-        leat__tx_call *tx = leat__realloc(c->tx, cap * sizeof *tx, e);
-        if (!tx)
-            return false;
-        c->tx = tx;
-        c->tx_cap = cap;
-    }
-    c->tx[c->tx_count++] = (leat__tx_call){ p->fn, p->arg };
-    return true;
+    if (!c->in_tx || c->tx_sent < c->tx_cap)
+        return LEAT_OK;
+    uint32_t cap = c->tx_cap ? c->tx_cap * 2 : 16;
+    leat__tx_call *tx = leat__realloc(c->tx, cap * sizeof *tx, err);
+    if (!tx)
+        return LEAT_ENOMEM;
+    c->tx = tx;
+    c->tx_cap = cap;
+    return LEAT_OK;
 }
 
-/* A command that cannot be remembered could not be answered later: the
- * transaction is given up before EXEC. */
-void leat__tx_queued(leat_conn *c, const leat__pending *p, const leat_reply *r)
+/* What follows runs one by one, and some of it has left already.  So each
+ * command gets its own answer, and the whole cannot be called undone. */
+void leat__tx_refused(leat_conn *c, const leat_reply *r)
+{
+    leat_error why;
+    leat__server_error(&why, leat_mem(r->s.p, r->s.n));
+    leat__fail_retriable(&c->tx_error, LEAT_EUNKNOWN, false,
+                         "MULTI was refused, so that its commands ran one by "
+                         "one: %.100s",
+                         why.msg);
+    c->no_tx = true;
+}
+
+static void answer_one(leat_conn *c, leat_reply_fn *fn, void *arg,
+                       const leat_reply *r)
 {
     leat_error e;
-    if (!remember(c, p, &e)) {
-        leat__conn_tell(c, p->fn, p->arg, NULL, &e);
-        leat__conn_break(c, &e);
+    bool bad = r->type == LEAT_REPLY_ERROR;
+    if (bad)
+        leat__server_error(&e, leat_mem(r->s.p, r->s.n));
+    leat__conn_tell(c, fn, arg, r, bad ? &e : NULL);
+}
+
+void leat__tx_queued(leat_conn *c, const leat__pending *p, const leat_reply *r)
+{
+    if (c->no_tx) {
+        answer_one(c, p->fn, p->arg, r);
         return;
     }
+    assert(c->tx_count < c->tx_cap);
+    c->tx[c->tx_count++] = (leat__tx_call){ p->fn, p->arg };
     if (r->type == LEAT_REPLY_ERROR && c->tx_error.code == LEAT_OK)
         leat__server_error(&c->tx_error, leat_mem(r->s.p, r->s.n));
 }
@@ -111,13 +135,8 @@ void leat__tx_abort(leat_conn *c, const leat_error *e)
 static void finish_each(leat_conn *c, const leat_reply *r)
 {
     const leat_reply *one = leat_reply_first(r);
-    for (uint32_t i = 0; i < c->tx_count; i++, one = leat_reply_next(one)) {
-        leat_error e;
-        bool bad = one->type == LEAT_REPLY_ERROR;
-        if (bad)
-            leat__server_error(&e, leat_mem(one->s.p, one->s.n));
-        leat__conn_tell(c, c->tx[i].fn, c->tx[i].arg, one, bad ? &e : NULL);
-    }
+    for (uint32_t i = 0; i < c->tx_count; i++, one = leat_reply_next(one))
+        answer_one(c, c->tx[i].fn, c->tx[i].arg, one);
     c->tx_count = 0;
 }
 
@@ -140,8 +159,8 @@ void leat__tx_finish(leat_conn *c, const leat_reply *r)
         leat__conn_break(c, e);
 }
 
-/* The first failure, whoever's it is: a lost EXEC, a command the server did
- * not take, or one that failed and has no callback to say so. */
+/* What EXEC came to: it was lost, or a command was not taken by the server.
+ * Only if it is done, the first failure of a command without a callback. */
 static leat_code verdict(leat_conn *c, leat_error *err)
 {
     leat_error *first = c->tx_error.code ? &c->tx_error : &c->failed;
@@ -163,7 +182,9 @@ leat_code leat_conn_exec(leat_conn *c, leat_error *err)
     c->failed = (leat_error){ 0 };
     rc = leat__conn_await(c, 0, err);
     leat_code said = verdict(c, err);
-    return said != LEAT_OK ? said : rc;
+    /* A connection that broke and left EXEC without an error broke behind
+     * EXEC's answer. */
+    return said != LEAT_OK || !c->t ? said : rc;
 }
 
 leat_code leat_conn_discard(leat_conn *c, leat_error *err)

@@ -34,6 +34,7 @@ enum {
     SCRIPTED = 2,
     IN_TX = 3,
     TX_SIZE = 3,
+    TX_EVERY = 4, /* rounds */
     WINDOW = 64,
     SLOTS = 2 * WINDOW,
     PAGE = 1000,
@@ -60,7 +61,7 @@ struct slot {
 
 static struct key keys[KEYS];
 static struct slot slots[SLOTS];
-static unsigned next_slot;
+static unsigned next_slot, rounds;
 static ledger *book;
 static volatile sig_atomic_t stopping;
 
@@ -154,9 +155,7 @@ static bool some_work(leat_conn *conn)
     if (leat_conn_flush(conn, &e) != LEAT_OK ||
         leat_conn_take(conn, &e) != LEAT_OK)
         return false;
-    if (keys[0].seq % (16 * WINDOW) == 0)
-        return transaction(conn, &keys[IN_TX]);
-    return true;
+    return ++rounds % TX_EVERY != 0 || transaction(conn, &keys[IN_TX]);
 }
 
 static void work(leat_client *c)

@@ -230,6 +230,30 @@ static void a_transaction_with_a_refused_command_does_nothing(void **state)
     leat_client_close(c);
 }
 
+/* Then the server runs what follows one by one: to call that a failure would
+ * be a lie. */
+static void a_refused_multi_tells_what_each_command_did(void **state)
+{
+    struct replies s = { 0 };
+    leat_error e = { 0 };
+    (void)state;
+    freeReplyObject(
+        redis_raw(server, "ACL SETUSER single on >x ~* &* +@all -multi"));
+    leat_client *c = open_client(
+        unix_url, &(leat_client_opts){ .user = "single", .password = "x" });
+    leat_conn *conn = lend(c);
+    must(leat_conn_begin(conn, err));
+    send_incr(conn, "n", &s);
+    assert_code(leat_conn_exec(conn, &e), LEAT_EUNKNOWN);
+    assert_non_null(strstr(e.msg, "MULTI"));
+    assert_int_equal(s.count, 1);
+    assert_code(s.code[0], LEAT_OK);
+    assert_int_equal(s.value[0], 1);
+    assert_int_equal(redis_int(server, "GET n"), 1);
+    leat_client_return(c, conn);
+    leat_client_close(c);
+}
+
 static void a_discarded_transaction_does_nothing(void **state)
 {
     struct replies s = { 0 };
@@ -330,22 +354,24 @@ static void a_blocking_command_may_take_longer_than_the_timeout(void **state)
 {
     const leat_reply *r;
     (void)state;
+    /* The server looks at its blocked clients ten times a second: the timeout
+     * must be well over 100 ms. */
     leat_client *c = open_client(unix_url,
-                                 &(leat_client_opts){ .timeout_ms = 100 });
+                                 &(leat_client_opts){ .timeout_ms = 300 });
     leat_conn *conn = lend(c);
     must(leat_conn_call(conn,
                         LEAT_ARGS(leat_str("XREAD"), leat_str("BLOCK"),
-                                  leat_str("400"), leat_str("STREAMS"),
+                                  leat_str("600"), leat_str("STREAMS"),
                                   leat_str("s"), leat_str("$")),
-                        &(leat_send_opts){ .block_ms = 400 }, &r, err));
+                        &(leat_send_opts){ .block_ms = 600 }, &r, err));
     assert_int_equal(leat_reply_kind(r), LEAT_REPLY_NIL);
 
     /* The commands behind it wait for it, and are not late for that. */
     must(leat_conn_send(conn,
                         LEAT_ARGS(leat_str("XREAD"), leat_str("BLOCK"),
-                                  leat_str("300"), leat_str("STREAMS"),
+                                  leat_str("500"), leat_str("STREAMS"),
                                   leat_str("s"), leat_str("$")),
-                        &(leat_send_opts){ .block_ms = 300 }, err));
+                        &(leat_send_opts){ .block_ms = 500 }, err));
     must(leat_conn_call(conn, LEAT_ARGS(leat_str("PING")), NULL, &r, err));
     assert_text(r, "PONG");
     leat_client_return(c, conn);
@@ -404,6 +430,8 @@ int main(void)
                                flush),
         cmocka_unit_test_setup(
             a_transaction_with_a_refused_command_does_nothing, flush),
+        cmocka_unit_test_setup(a_refused_multi_tells_what_each_command_did,
+                               flush),
         cmocka_unit_test_setup(a_discarded_transaction_does_nothing, flush),
         cmocka_unit_test_setup(
             a_connection_returned_inside_a_transaction_is_not_lent_again,

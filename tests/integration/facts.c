@@ -165,7 +165,7 @@ static void a_loading_server_is_waited_for(void **state)
         NULL
     };
     redis_server *s = redis_start(&(redis_opts){
-        .aof = REDIS_AOF_EVERYSEC, .config = slow, .loading_is_ready = true });
+        .aof = REDIS_AOF_ALWAYS, .config = slow, .loading_is_ready = true });
     redis_url(s, url, sizeof url);
     redis_do(s, "EVAL %s 0", "for i=1,600 do redis.call('SET','k'..i,i) end");
     redis_kill(s);

@@ -172,6 +172,52 @@ static void a_transaction_lost_after_exec_is_unknown(void **state)
     badredis_stop(b);
 }
 
+/* What breaks behind EXEC's answer is not EXEC's. */
+static void a_transaction_answered_before_the_end_happened(void **state)
+{
+    static const badredis_step more[] = {
+        { .commands = 3, .send = "+OK\r\n+QUEUED\r\n*1\r\n:1\r\n:9\r\n" }
+    };
+    char url[64];
+    struct said s = { 0 };
+    (void)state;
+    badredis *b = bad_start(more, 1, url, sizeof url);
+    leat_client *c = open_client(url, NULL);
+    leat_conn *conn = lend(c);
+    must(leat_conn_begin(conn, err));
+    must(leat_conn_send(conn, LEAT_ARGS(leat_str("INCR"), leat_str("n")),
+                        &(leat_send_opts){ note, &s, 0 }, err));
+    must(leat_conn_exec(conn, err));
+    assert_int_equal(s.n, 1);
+    assert_code(s.code[0], LEAT_OK);
+    leat_client_return(c, conn);
+    leat_client_close(c);
+    badredis_stop(b);
+}
+
+/* Somebody else's certain failure must not stand in for an unknown one. */
+static void a_lost_exec_is_unknown_whatever_failed_before_it(void **state)
+{
+    static const badredis_step lost[] = { { .commands = 4,
+                                            .send = "-ERR no\r\n+OK\r\n"
+                                                    "+QUEUED\r\n",
+                                            .then = BADREDIS_CLOSE } };
+    char url[64];
+    leat_error e;
+    (void)state;
+    badredis *b = bad_start(lost, 1, url, sizeof url);
+    leat_client *c = open_client(url, NULL);
+    leat_conn *conn = lend(c);
+    must(leat_conn_send(conn, LEAT_ARGS(leat_str("WRONG")), NULL, err));
+    must(leat_conn_begin(conn, err));
+    must(leat_conn_send(conn, LEAT_ARGS(leat_str("INCR"), leat_str("n")), NULL,
+                        err));
+    assert_code(leat_conn_exec(conn, &e), LEAT_EUNKNOWN);
+    leat_client_return(c, conn);
+    leat_client_close(c);
+    badredis_stop(b);
+}
+
 static void a_late_answer_is_never_taken_for_anothers(void **state)
 {
     static const badredis_step late[] = {
@@ -309,6 +355,8 @@ int main(void)
         cmocka_unit_test(
             a_transaction_lost_before_exec_certainly_did_not_happen),
         cmocka_unit_test(a_transaction_lost_after_exec_is_unknown),
+        cmocka_unit_test(a_transaction_answered_before_the_end_happened),
+        cmocka_unit_test(a_lost_exec_is_unknown_whatever_failed_before_it),
         cmocka_unit_test(a_late_answer_is_never_taken_for_anothers),
         cmocka_unit_test(a_reply_too_many_closes_the_connection),
         cmocka_unit_test(an_answer_before_the_question_closes_the_connection),
