@@ -5,6 +5,7 @@
 
 #include <leat/json.h>
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,22 @@ int64_t bench_now_ns(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void pin(int pid, int cpu)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    (void)sched_setaffinity(pid, sizeof set, &set);
+}
+
+void bench_pin(int server_pid)
+{
+    if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+        return;
+    pin(server_pid, 0);
+    pin(0, 1);
 }
 
 static int by_value(const void *a, const void *b)

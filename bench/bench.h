@@ -39,6 +39,10 @@ bool bench_count(const char *name, const char *unit, double value,
  * the difference of two runs of different length; negative on failure. */
 double bench_instructions(const char *argv0, const char *work, int n);
 
+/* Give the server one core and this program another, where there are two:
+ * otherwise the scheduler's choice is most of what is measured. */
+void bench_pin(int server_pid);
+
 int64_t bench_now_ns(void);
 
 #endif

@@ -35,6 +35,12 @@ typedef struct leat_system {
     int (*socket)(void *arg, int domain, int type, int protocol);
     int (*connect)(void *arg, int fd, const struct sockaddr *a, socklen_t n);
     ssize_t (*recv)(void *arg, int fd, void *buf, size_t n);
+
+    /* As recv, but it may wait for the first byte as long as patience allows:
+     * one call where an answer is expected, instead of poll and recv. */
+    ssize_t (*recv_wait)(void *arg, int fd, void *buf, size_t n);
+    int (*patience)(void *arg, int fd, int64_t ns);
+
     ssize_t (*sendv)(void *arg, int fd, const struct iovec *v, int n);
     int (*poll)(void *arg, struct pollfd *fds, nfds_t n, int64_t timeout_ns);
     int (*close)(void *arg, int fd);

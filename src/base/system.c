@@ -4,6 +4,7 @@
 #include "base/system.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <time.h>
@@ -69,14 +70,33 @@ static int os_connect(void *arg, int fd, const struct sockaddr *a, socklen_t n)
 static ssize_t os_recv(void *arg, int fd, void *buf, size_t n)
 {
     (void)arg;
+    return recv(fd, buf, n, MSG_DONTWAIT);
+}
+
+static ssize_t os_recv_wait(void *arg, int fd, void *buf, size_t n)
+{
+    (void)arg;
     return recv(fd, buf, n, 0);
+}
+
+/* The socket becomes a blocking one with a limit; the other calls say for
+ * themselves that they do not wait. */
+static int os_patience(void *arg, int fd, int64_t ns)
+{
+    struct timeval t = { .tv_sec = ns / 1000000000,
+                         .tv_usec = ns % 1000000000 / 1000 };
+    int flags = fcntl(fd, F_GETFL);
+    (void)arg;
+    if (flags < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t) != 0)
+        return -1;
+    return fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
 }
 
 static ssize_t os_sendv(void *arg, int fd, const struct iovec *v, int n)
 {
     struct msghdr m = { .msg_iov = (struct iovec *)v, .msg_iovlen = (size_t)n };
     (void)arg;
-    return sendmsg(fd, &m, MSG_NOSIGNAL);
+    return sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 static int os_poll(void *arg, struct pollfd *fds, nfds_t n, int64_t timeout_ns)
@@ -101,6 +121,8 @@ static const leat_system os = {
     .socket = os_socket,
     .connect = os_connect,
     .recv = os_recv,
+    .recv_wait = os_recv_wait,
+    .patience = os_patience,
     .sendv = os_sendv,
     .poll = os_poll,
     .close = os_close,

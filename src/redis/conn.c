@@ -191,8 +191,10 @@ leat_code leat_conn_send(leat_conn *c, const leat_bytes *argv, size_t n,
                         .block_ms = opts ? opts->block_ms : 0,
                         .kind = c->in_tx ? LEAT__CALL_QUEUED : LEAT__CALL_PLAIN,
                     });
-    /* A failure here reaches the command through its callback. */
-    if (leat__outq_left(&c->out) >= AUTO_FLUSH)
+    /* Half a window goes out while the server works on the other half.  A
+     * failure here reaches the command through its callback. */
+    if (c->tail - c->stamped >= c->window / 2 ||
+        leat__outq_left(&c->out) >= AUTO_FLUSH)
         (void)leat__conn_write_some(c, NULL);
     return LEAT_OK;
 }

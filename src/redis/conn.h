@@ -110,10 +110,11 @@ static inline uint32_t leat__conn_waiting(const leat_conn *c)
     return c->tail - c->head;
 }
 
-/* Write without blocking; and read once without blocking: *got is false when
- * there was nothing to read. */
+/* Write without blocking; and read once, with `wait` for a moment: *got is
+ * false when there was nothing to read. */
 leat_code leat__conn_write_some(leat_conn *c, leat_error *err);
-leat_code leat__conn_read_some(leat_conn *c, bool *got, leat_error *err);
+leat_code leat__conn_read_some(leat_conn *c, bool wait, bool *got,
+                               leat_error *err);
 
 /* Flush, and read until at most in_flight commands wait. */
 leat_code leat__conn_await(leat_conn *c, size_t in_flight, leat_error *err);

@@ -71,7 +71,7 @@ static leat_code send_failed(leat_conn *c, int sys, leat_error *err)
 {
     bool got = true;
     while (c->t && got && !c->held)
-        (void)leat__conn_read_some(c, &got, NULL);
+        (void)leat__conn_read_some(c, false, &got, NULL);
     if (c->t)
         return fail_with(c, err, LEAT_ECONN, sys, "cannot send");
     if (err)
@@ -167,7 +167,8 @@ leat_code leat__conn_process(leat_conn *c, leat_error *err)
     return LEAT_OK;
 }
 
-leat_code leat__conn_read_some(leat_conn *c, bool *got, leat_error *err)
+leat_code leat__conn_read_some(leat_conn *c, bool wait, bool *got,
+                               leat_error *err)
 {
     leat_error e;
     *got = false;
@@ -179,7 +180,8 @@ leat_code leat__conn_read_some(leat_conn *c, bool *got, leat_error *err)
             *err = e;
         return leat__conn_break(c, &e);
     }
-    ssize_t n = c->t->ops->recv(c->t, c->in + c->in_end, c->in_cap - c->in_end);
+    ssize_t n = c->t->ops->recv(c->t, c->in + c->in_end, c->in_cap - c->in_end,
+                                wait);
     if (n == 0)
         return fail_with(c, err, LEAT_ECONN, 0, "the server closed it");
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
@@ -236,7 +238,7 @@ leat_code leat_conn_flush(leat_conn *c, leat_error *err)
         bool got;
         rc = wait_answer(c, POLLIN | POLLOUT, err);
         if (rc == LEAT_OK)
-            rc = leat__conn_read_some(c, &got, err);
+            rc = leat__conn_read_some(c, false, &got, err);
         if (rc == LEAT_OK)
             rc = leat__conn_write_some(c, err);
     }
@@ -248,27 +250,31 @@ leat_code leat_conn_take(leat_conn *c, leat_error *err)
     bool got = true;
     leat_code rc = leat__conn_process(c, err);
     while (rc == LEAT_OK && got)
-        rc = leat__conn_read_some(c, &got, err);
+        rc = leat__conn_read_some(c, false, &got, err);
     if (rc == LEAT_OK)
         rc = leat__conn_write_some(c, err);
     return rc;
 }
 
-/* With several answers to come some are probably there: read first.  A single
- * one has to be waited for, so the first read would be in vain. */
+/* The read itself may wait, unless the deadline is nearer than that. */
+static bool may_wait(const leat_conn *c)
+{
+    int64_t deadline = c->ring[c->head & c->mask].deadline_ns;
+    return deadline - leat__now_ns() > LEAT__PATIENCE_NS;
+}
+
 leat_code leat__conn_await(leat_conn *c, size_t in_flight, leat_error *err)
 {
     leat_code rc = leat__conn_process(c, err);
-    bool got = leat__conn_waiting(c) > 1;
     if (rc == LEAT_OK)
         rc = leat_conn_flush(c, err);
     while (rc == LEAT_OK && !c->held && leat__conn_waiting(c) > in_flight) {
-        if (!got)
-            rc = wait_answer(c, POLLIN, err);
-        if (rc == LEAT_OK)
-            rc = leat__conn_read_some(c, &got, err);
+        bool got;
+        rc = leat__conn_read_some(c, may_wait(c), &got, err);
         if (rc == LEAT_OK && leat__outq_left(&c->out) > 0)
             rc = leat_conn_flush(c, err);
+        else if (rc == LEAT_OK && !got)
+            rc = wait_answer(c, POLLIN, err);
     }
     return rc;
 }
@@ -345,7 +351,7 @@ leat_code leat_conn_listen(leat_conn *c, int64_t wait_ms, leat_error *err)
         if (rc == LEAT_ETIMEOUT)
             return LEAT_OK;
         if (rc == LEAT_OK)
-            rc = leat__conn_read_some(c, &got, err);
+            rc = leat__conn_read_some(c, false, &got, err);
     }
     return rc;
 }

@@ -16,10 +16,11 @@
 #include <string.h>
 #include <sys/un.h>
 
-static ssize_t plain_recv(leat__transport *t, void *buf, size_t n)
+static ssize_t plain_recv(leat__transport *t, void *buf, size_t n, bool wait)
 {
     t->wants = POLLIN;
-    return leat__sys->recv(leat__sys->arg, t->fd, buf, n);
+    return wait ? leat__sys->recv_wait(leat__sys->arg, t->fd, buf, n)
+                : leat__sys->recv(leat__sys->arg, t->fd, buf, n);
 }
 
 static ssize_t plain_sendv(leat__transport *t, const struct iovec *v, int n)
@@ -97,6 +98,11 @@ static void tune_tcp(int fd)
 static leat__transport *wrap(int fd, leat_error *err)
 {
     leat__transport *t = leat__zalloc(sizeof *t, err);
+    if (t && leat__sys->patience(leat__sys->arg, fd, LEAT__PATIENCE_NS) != 0) {
+        leat__fail_errno(err, LEAT_EIO, errno, "cannot set up a socket");
+        leat__free(t);
+        t = NULL;
+    }
     if (!t) {
         leat__sys->close(leat__sys->arg, fd);
         return NULL;

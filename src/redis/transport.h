@@ -13,9 +13,13 @@
 
 typedef struct leat__transport leat__transport;
 
+/* How long a read may wait inside the system call. */
+#define LEAT__PATIENCE_NS (20 * INT64_C(1000000))
+
 typedef struct leat__transport_ops {
-    /* Bytes read; 0: the peer closed; -1 with errno. */
-    ssize_t (*recv)(leat__transport *t, void *buf, size_t n);
+    /* Bytes read; 0: the peer closed; -1 with errno.  With `wait` it may wait
+     * up to LEAT__PATIENCE_NS for the first byte, or not at all. */
+    ssize_t (*recv)(leat__transport *t, void *buf, size_t n, bool wait);
 
     /* Bytes taken, all that will ever be counted as sent; -1 with errno. */
     ssize_t (*sendv)(leat__transport *t, const struct iovec *v, int n);

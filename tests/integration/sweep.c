@@ -431,14 +431,32 @@ static int sys_connect(void *arg, int fd, const struct sockaddr *a, socklen_t n)
     return leat_system_default()->connect(arg, fd, a, n);
 }
 
-static ssize_t sys_recv(void *arg, int fd, void *buf, size_t n)
+static bool recv_fails(size_t *n)
 {
     if (sys.kind == HARD ? STRIKES(ECONNRESET, ETIMEDOUT, ENOMEM)
                          : STRIKES(EINTR, EAGAIN))
+        return true;
+    if (sys.kind == SHORT && *n > 509)
+        *n = 509;
+    return false;
+}
+
+static ssize_t sys_recv(void *arg, int fd, void *buf, size_t n)
+{
+    return recv_fails(&n) ? -1 : leat_system_default()->recv(arg, fd, buf, n);
+}
+
+static ssize_t sys_recv_wait(void *arg, int fd, void *buf, size_t n)
+{
+    return recv_fails(&n) ? -1
+                          : leat_system_default()->recv_wait(arg, fd, buf, n);
+}
+
+static int sys_patience(void *arg, int fd, int64_t ns)
+{
+    if (sys.kind == HARD && STRIKES(ENOMEM, EBADF))
         return -1;
-    if (sys.kind == SHORT && n > 509)
-        n = 509;
-    return leat_system_default()->recv(arg, fd, buf, n);
+    return leat_system_default()->patience(arg, fd, ns);
 }
 
 static ssize_t sys_sendv(void *arg, int fd, const struct iovec *v, int n)
@@ -472,6 +490,8 @@ static long fail_system_call(enum fault kind, long n)
     s->socket = sys_socket;
     s->connect = sys_connect;
     s->recv = sys_recv;
+    s->recv_wait = sys_recv_wait;
+    s->patience = sys_patience;
     s->sendv = sys_sendv;
     s->poll = sys_poll;
     sys.kind = kind;
