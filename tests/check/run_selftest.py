@@ -7,6 +7,7 @@ leaves processes behind is a failure.
 
 import os
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -99,10 +100,16 @@ def running(t):
 
 
 def gone(stat):
-    try:
-        return stat.read_text().rsplit(")", 1)[1].split()[0] in "ZX"
-    except OSError:
-        return True
+    """A killed process takes a moment to die."""
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        try:
+            if stat.read_text().rsplit(")", 1)[1].split()[0] in "ZX":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.005)
+    return False
 
 
 def telling(t):

@@ -1,28 +1,8 @@
 /* examples.c: what the examples show is true. */
-#include "support/leat.h"
 #include "support/proc.h"
+#include "support/server.h"
 
 #include <sys/wait.h>
-
-static redis_server *server;
-static char url[256];
-
-static int start(void **state)
-{
-    (void)state;
-    server = redis_start(NULL);
-    if (!server)
-        return -1;
-    redis_url(server, url, sizeof url);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    redis_stop(server);
-    return 0;
-}
 
 static proc *example(const char *name, const char *where)
 {
@@ -79,5 +59,5 @@ int main(void)
         cmocka_unit_test(the_ping_example_answers),
         cmocka_unit_test(the_stream_example_adds_and_reads),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start_server, stop_server);
 }

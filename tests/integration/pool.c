@@ -1,6 +1,6 @@
 /* pool.c: lending connections, to many threads, and never to a child. */
 #include "support/badredis.h"
-#include "support/leat.h"
+#include "support/server.h"
 #include "support/tcpfault.h"
 
 #include <pthread.h>
@@ -8,26 +8,6 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static redis_server *server;
-static char url[256];
-
-static int start(void **state)
-{
-    (void)state;
-    server = redis_start(NULL);
-    if (!server)
-        return -1;
-    redis_url(server, url, sizeof url);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    redis_stop(server);
-    return 0;
-}
 
 static void a_full_pool_makes_the_next_wait_and_then_fail(void **state)
 {
@@ -206,5 +186,5 @@ int main(void)
         cmocka_unit_test(a_close_wakes_those_who_wait),
         cmocka_unit_test(a_forked_child_is_refused_and_the_parent_unharmed),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start_server, stop_server);
 }

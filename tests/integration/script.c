@@ -1,33 +1,13 @@
 /* script.c: scripts are called by their SHA, and survive being forgotten. */
 #include "redis/script.h"
-#include "support/leat.h"
+#include "support/server.h"
 
 #include <stdlib.h>
-
-static redis_server *server;
-static char url[256];
 
 static const leat__script append = {
     "tests/append", "b9705020f551c492b7692cdba607bbdb64837972",
     "return redis.call('RPUSH', KEYS[1], ARGV[1])", 44
 };
-
-static int start(void **state)
-{
-    (void)state;
-    server = redis_start(NULL);
-    if (!server)
-        return -1;
-    redis_url(server, url, sizeof url);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    redis_stop(server);
-    return 0;
-}
 
 static int flush(void **state)
 {
@@ -187,5 +167,5 @@ int main(void)
         cmocka_unit_test_setup(arguments_of_any_bytes_arrive_as_they_are,
                                flush),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start_server, stop_server);
 }

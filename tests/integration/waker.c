@@ -1,27 +1,7 @@
 /* waker.c: many waiters behind one listening connection. */
 #include "redis/waker.h"
-#include "support/leat.h"
+#include "support/server.h"
 #include "support/tcpfault.h"
-
-static redis_server *server;
-static char url[256];
-
-static int start(void **state)
-{
-    (void)state;
-    server = redis_start(NULL);
-    if (!server)
-        return -1;
-    redis_url(server, url, sizeof url);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    redis_stop(server);
-    return 0;
-}
 
 static leat__waiter *waiter(leat_client *c, const char *channel)
 {
@@ -153,5 +133,5 @@ int main(void)
         cmocka_unit_test(a_channel_left_and_joined_again_is_heard),
         cmocka_unit_test(closing_while_the_server_is_away_does_not_hang),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start_server, stop_server);
 }
