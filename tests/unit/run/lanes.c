@@ -160,8 +160,9 @@ static leat_verdict meet_others(leat_ctx *x, void *arg)
     struct meet *m = arg;
     (void)x;
     int n = atomic_fetch_add(&m->inside, 1) + 1;
-    if (n > atomic_load(&m->most))
-        atomic_store(&m->most, n);
+    int most = atomic_load(&m->most);
+    while (n > most && !atomic_compare_exchange_weak(&m->most, &most, n))
+        ;
     while (!atomic_load(&m->open) && atomic_load(&m->inside) < 4)
         script_nap();
     atomic_store(&m->open, true);
