@@ -173,6 +173,9 @@ static void a_loading_server_is_waited_for(void **state)
                2000);
     leat_client *c = open_client(
         url, &(leat_client_opts){ .connect_timeout_ms = 60000 });
+    leat_server f;
+    must(leat_client_server(c, &f, err));
+    assert_false(f.loading);
     leat_reply *r;
     must(leat_client_call(c, LEAT_ARGS(leat_str("DBSIZE")), NULL, &r, err));
     assert_int_equal(leat_reply_int(r), 6000);

@@ -289,6 +289,31 @@ static void an_answer_before_the_question_closes_the_connection(void **state)
     badredis_stop(b);
 }
 
+/* It is queued and has not left: what comes cannot be its answer. */
+static void an_answer_to_an_unsent_command_is_not_its_answer(void **state)
+{
+    static const badredis_step early[] = { { .commands = 1,
+                                             .send = ":1\r\n:2\r\n" } };
+    char url[64];
+    struct said s = { 0 };
+    leat_error e;
+    (void)state;
+    badredis *b = bad_start(early, 1, url, sizeof url);
+    leat_client *c = open_client(url, NULL);
+    leat_conn *conn = lend(c);
+    must(leat_conn_call(conn, LEAT_ARGS(leat_str("INCR"), leat_str("n")), NULL,
+                        NULL, err));
+    must(leat_conn_send(conn, LEAT_ARGS(leat_str("INCR"), leat_str("n")),
+                        &(leat_send_opts){ note, &s, 0 }, err));
+    assert_code(leat_conn_drain(conn, 0, &e), LEAT_EPROTO);
+    assert_int_equal(s.n, 1);
+    assert_code(s.code[0], LEAT_ECONN);
+    assert_int_equal(badredis_count(b, "INCR"), 1);
+    leat_client_return(c, conn);
+    leat_client_close(c);
+    badredis_stop(b);
+}
+
 static void bytes_that_are_not_resp_end_the_connection_at_once(void **state)
 {
     static const char *const junk[] = {
@@ -360,6 +385,7 @@ int main(void)
         cmocka_unit_test(a_late_answer_is_never_taken_for_anothers),
         cmocka_unit_test(a_reply_too_many_closes_the_connection),
         cmocka_unit_test(an_answer_before_the_question_closes_the_connection),
+        cmocka_unit_test(an_answer_to_an_unsent_command_is_not_its_answer),
         cmocka_unit_test(bytes_that_are_not_resp_end_the_connection_at_once),
         cmocka_unit_test(an_endless_reply_is_refused_at_its_limit),
     };
