@@ -294,8 +294,7 @@ static void a_lost_answer_is_asked_for_again_where_twice_is_once(void **state)
                                                 .n = 1,
                                                 .action = TCPFAULT_HALF_OPEN,
                                                 .times = 1 });
-            leat_call_opts o = { .idempotent = idempotent,
-                                 .timeout_ms = idempotent ? 5000 : 0 };
+            leat_call_opts o = { .idempotent = idempotent, .timeout_ms = 5000 };
             leat_code rc = leat_client_call(
                 c,
                 LEAT_ARGS(leat_str("SADD"), leat_str("done"), leat_str(text)),

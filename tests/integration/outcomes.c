@@ -122,18 +122,17 @@ static void of_a_broken_pipeline_each_command_has_its_own_outcome(void **state)
     badredis_stop(b);
 }
 
-/* MULTI and the commands left, EXEC did not: nothing happened. */
-static void
-a_transaction_lost_before_exec_certainly_did_not_happen(void **state)
+/* MULTI and the commands left, EXEC did not: nothing happened, whether the
+ * server had said QUEUED or not. */
+static void lose_before_exec(const char *answers)
 {
-    static const badredis_step early[] = {
-        { .commands = 2, .send = "+OK\r\n+QUEUED\r\n", .then = BADREDIS_CLOSE }
-    };
+    badredis_step early = { .commands = 2,
+                            .send = answers,
+                            .then = BADREDIS_CLOSE };
     char url[64];
     struct said s = { 0 };
     leat_error e;
-    (void)state;
-    badredis *b = bad_start(early, 1, url, sizeof url);
+    badredis *b = bad_start(&early, 1, url, sizeof url);
     leat_client *c = open_client(url, NULL);
     leat_conn *conn = lend(c);
     must(leat_conn_begin(conn, err));
@@ -147,6 +146,14 @@ a_transaction_lost_before_exec_certainly_did_not_happen(void **state)
     leat_client_return(c, conn);
     leat_client_close(c);
     badredis_stop(b);
+}
+
+static void
+a_transaction_lost_before_exec_certainly_did_not_happen(void **state)
+{
+    (void)state;
+    lose_before_exec("+OK\r\n+QUEUED\r\n");
+    lose_before_exec("+OK\r\n");
 }
 
 static void a_transaction_lost_after_exec_is_unknown(void **state)
@@ -371,6 +378,32 @@ static void an_endless_reply_is_refused_at_its_limit(void **state)
     badredis_stop(b);
 }
 
+/* It writes its answer before it reads on, so who only writes waits for ever. */
+static void a_server_that_must_be_read_is_read_while_writing(void **state)
+{
+    enum { SIZE = 16 * 1024 * 1024 };
+    char url[64];
+    (void)state;
+    char *big = calloc(1, SIZE + 32);
+    int head = snprintf(big, 32, "$%d\r\n", SIZE);
+    memcpy(big + head + SIZE, "\r\n", 2);
+    badredis_step answer = { .commands = 1,
+                             .send = big,
+                             .len = (size_t)head + SIZE + 2 };
+    badredis *b = bad_start(&answer, 1, url, sizeof url);
+    leat_client *c = open_client(url,
+                                 &(leat_client_opts){ .timeout_ms = 3000 });
+    leat_conn *conn = lend(c);
+    must(leat_conn_send(conn, LEAT_ARGS(leat_str("BIG")), NULL, err));
+    must(leat_conn_flush(conn, err));
+    must(leat_conn_call(conn, LEAT_ARGS(leat_str("OP"), leat_mem(big, SIZE)),
+                        NULL, NULL, err));
+    leat_client_return(c, conn);
+    leat_client_close(c);
+    badredis_stop(b);
+    free(big);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -387,6 +420,7 @@ int main(void)
         cmocka_unit_test(an_answer_before_the_question_closes_the_connection),
         cmocka_unit_test(an_answer_to_an_unsent_command_is_not_its_answer),
         cmocka_unit_test(bytes_that_are_not_resp_end_the_connection_at_once),
+        cmocka_unit_test(a_server_that_must_be_read_is_read_while_writing),
         cmocka_unit_test(an_endless_reply_is_refused_at_its_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
