@@ -69,9 +69,7 @@ static int64_t take_slots(leat_run *r, int n, run_list *fresh)
 {
     int64_t now = leat__now_ns(), due = INT64_MAX;
     for (int i = 0; i < n; i++) {
-        run_slot *m = leat__slot_take(r, r->batch[i], now);
-        int64_t t = leat__keep_due(r, m, now);
-        due = t < due ? t : due;
+        run_slot *m = leat__slot_take(r, r->batch[i], now, &due);
         leat__slot_append(fresh, m);
     }
     leat_gauge_add(r->meters.in_flight, n);

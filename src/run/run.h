@@ -185,8 +185,10 @@ struct leat_run {
 
 /* ---- slot.c ----------------------------------------------------------- */
 
-/* Put a delivery into a free slot; the receiver's. */
-run_slot *leat__slot_take(leat_run *r, leat_delivery *d, int64_t now_ns);
+/* Put a delivery into a free slot; the receiver's.  *due_ns becomes no later
+ * than when the keeper must first look at it. */
+run_slot *leat__slot_take(leat_run *r, leat_delivery *d, int64_t now_ns,
+                          int64_t *due_ns);
 
 /* Free slots at hand, after collecting those that came back. */
 int leat__slot_room(leat_run *r);

@@ -17,7 +17,8 @@ int64_t leat__slot_period_ns(const leat_run *r, int64_t grant_ns)
     return asked * 1000000;
 }
 
-run_slot *leat__slot_take(leat_run *r, leat_delivery *d, int64_t now_ns)
+run_slot *leat__slot_take(leat_run *r, leat_delivery *d, int64_t now_ns,
+                          int64_t *due_ns)
 {
     run_slot *m = r->spare;
     assert(m);
@@ -36,6 +37,11 @@ run_slot *leat__slot_take(leat_run *r, leat_delivery *d, int64_t now_ns)
     atomic_store_explicit(&m->worker, NULL, memory_order_relaxed);
     atomic_store_explicit(&m->started_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&m->cancelled, false, memory_order_relaxed);
+    int64_t due = leat__keep_due(r, m, now_ns);
+    if (due < *due_ns)
+        *due_ns = due;
+
+    /* From here on the keeper may work on it. */
     atomic_store_explicit(&m->state, SLOT_HELD, memory_order_release);
     atomic_fetch_add_explicit(&r->received, 1, memory_order_relaxed);
     return m;
