@@ -378,7 +378,7 @@ static void an_endless_reply_is_refused_at_its_limit(void **state)
     badredis_stop(b);
 }
 
-/* It writes its answer before it reads on, so who only writes waits for ever. */
+/* It writes its answer before it reads on: who only writes waits for ever. */
 static void a_server_that_must_be_read_is_read_while_writing(void **state)
 {
     enum { SIZE = 16 * 1024 * 1024 };
