@@ -158,8 +158,7 @@ leat__transport *leat__transport_unix(const char *path, int64_t deadline_ns,
 leat__transport *leat__transport_tcp(const char *host, int port,
                                      int64_t deadline_ns, leat_error *err)
 {
-    struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
-                              .ai_flags = AI_ADDRCONFIG };
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
     struct addrinfo *all = NULL;
     char service[8], where[300];
     int fd = -1, sys = ECONNREFUSED;
