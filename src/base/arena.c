@@ -48,18 +48,6 @@ void *leat__arena_alloc(leat__arena *a, size_t n, leat_error *err)
         return NULL;
     void *p = b->bytes + b->used;
     b->used += n;
-    a->total += n;
-    return p;
-}
-
-char *leat__arena_copy(leat__arena *a, leat_bytes s, leat_error *err)
-{
-    char *p = leat__arena_alloc(a, s.n + 1, err);
-    if (!p)
-        return NULL;
-    if (s.n > 0)
-        memcpy(p, s.p, s.n);
-    p[s.n] = '\0';
     return p;
 }
 
@@ -74,7 +62,6 @@ void leat__arena_clear(leat__arena *a)
         leat__free(b);
     }
     a->block->used = 0;
-    a->total = 0;
 }
 
 void leat__arena_release(leat__arena *a)

@@ -7,18 +7,14 @@
 #define LEAT_BASE_ARENA_H
 
 #include "base/error.h"
-#include <leat/bytes.h>
+#include <stddef.h>
 
 typedef struct leat__arena {
     struct leat__arena_block *block; /* the newest, holding the others */
-    size_t total;                    /* bytes asked for since the clear */
 } leat__arena;
 
 /* Aligned for any type; NULL with *err filled when there is no memory. */
 void *leat__arena_alloc(leat__arena *a, size_t n, leat_error *err);
-
-/* A copy of the bytes with a zero behind them. */
-char *leat__arena_copy(leat__arena *a, leat_bytes b, leat_error *err);
 
 /* Everything handed out so far becomes invalid. */
 void leat__arena_clear(leat__arena *a);

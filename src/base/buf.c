@@ -63,10 +63,3 @@ leat_code leat__buf_printf(leat__buf *b, leat_error *err, const char *fmt, ...)
     b->n += (size_t)n;
     return LEAT_OK;
 }
-
-void leat__buf_consume(leat__buf *b, size_t n)
-{
-    b->n -= n;
-    if (b->n > 0)
-        memmove(b->p, b->p + n, b->n);
-}

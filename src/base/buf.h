@@ -22,9 +22,6 @@ leat_code leat__buf_add(leat__buf *b, const void *p, size_t n, leat_error *err);
 leat_code leat__buf_printf(leat__buf *b, leat_error *err, const char *fmt, ...)
     LEAT_PRINTF(3, 4);
 
-/* Drop n bytes from the front. */
-void leat__buf_consume(leat__buf *b, size_t n);
-
 static inline leat_code leat__buf_str(leat__buf *b, const char *s,
                                       leat_error *err)
 {

@@ -17,8 +17,7 @@ static void a_buffer_keeps_what_was_added(void **state)
     for (int i = 0; i < 1000; i++)
         assert_int_equal(leat__buf_printf(&b, NULL, "%d,", i), LEAT_OK);
     assert_memory_equal(b.p, "0,1,2,3,", 8);
-    leat__buf_consume(&b, 4);
-    assert_memory_equal(b.p, "2,3,", 4);
+    assert_memory_equal(b.p + b.n - 4, "999,", 4);
     leat__buf_release(&b);
 }
 
