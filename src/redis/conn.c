@@ -168,16 +168,6 @@ void leat__conn_push(leat_conn *c, size_t size, const leat__pending *p)
     c->tx_sent += p->kind == LEAT__CALL_QUEUED;
 }
 
-/* A server that has run out of work gets half a window before the window is
- * full; one that has some is not woken for less than what fits. */
-static bool should_flush(const leat_conn *c)
-{
-    if (leat__outq_left(&c->out) >= AUTO_FLUSH)
-        return true;
-    return c->tail - c->stamped >= c->window / 2 &&
-           c->stamped - c->head <= c->window / 8;
-}
-
 leat_code leat_conn_send(leat_conn *c, const leat_bytes *argv, size_t n,
                          const leat_send_opts *opts, leat_error *err)
 {
@@ -201,8 +191,10 @@ leat_code leat_conn_send(leat_conn *c, const leat_bytes *argv, size_t n,
                         .block_ms = opts ? opts->block_ms : 0,
                         .kind = c->in_tx ? LEAT__CALL_QUEUED : LEAT__CALL_PLAIN,
                     });
-    /* A failure here reaches the command through its callback. */
-    if (should_flush(c))
+    /* Half a window goes out while the server works on the other half.  A
+     * failure here reaches the command through its callback. */
+    if (c->tail - c->stamped >= c->window / 2 ||
+        leat__outq_left(&c->out) >= AUTO_FLUSH)
         (void)leat__conn_write_some(c, NULL);
     return LEAT_OK;
 }
