@@ -1,0 +1,217 @@
+/*
+ * topic.h: partitioned topics, read by groups.
+ *
+ * A topic is a number of partitions, each a stream of the server.  Messages of
+ * one key go to one partition and keep their order.  A group reads the whole
+ * topic; its members share the partitions between them, each partition with one
+ * owner at a time, by leases that name an epoch.  What a member that died had
+ * not settled is handed out again by its successor: at least once.
+ *
+ *   leat_topic *t = leat_topic_open(client, "orders",
+ *       &(leat_topic_opts){ .auto_create = true, .partitions = 4 }, &err);
+ *   leat_topic_publish(t, &(leat_msg){ .key = K, .body = B }, NULL, NULL, &err);
+ *   leat_topic_flush(t, 5000, &err);
+ *
+ *   run = leat_run_start(leat_topic_source(t, "billing", NULL, &err), bill, db,
+ *                        NULL, &err);
+ *
+ * Threads: leat_topic is shared.
+ */
+#ifndef LEAT_TOPIC_H
+#define LEAT_TOPIC_H
+
+#include <leat/log.h>
+#include <leat/message.h>
+#include <leat/metrics.h>
+#include <leat/redis.h>
+#include <leat/source.h>
+
+LEAT_BEGIN
+
+/* Topics, groups and prefixes are named by letters, digits, '.', '_', '-'. */
+enum { LEAT_NAME_MAX = 200, LEAT_PARTITIONS_MAX = 16384 };
+
+typedef struct leat_topic leat_topic;
+
+/* Which partition a message goes to.  The choice is the topic's, kept with it
+ * when it is made, so that all its producers agree.  Messages without a key go
+ * to the partitions in turn, whatever the partitioner. */
+typedef enum leat_partitioner {
+    LEAT_PARTITION_MURMUR2 = 0, /* as Kafka's clients do                   */
+    LEAT_PARTITION_JAVA,        /* String.hashCode, as redis-streaming     */
+    LEAT_PARTITION_RING,        /* consistent hashing, 128 points each     */
+    LEAT_PARTITION_ROUND_ROBIN, /* in turn, also with a key                */
+    LEAT_PARTITION_RANDOM,
+    LEAT_PARTITION_OWN /* leat_topic_opts.partition_fn                     */
+} leat_partitioner;
+
+/* Below `partitions`; a larger answer is refused as LEAT_EINVAL.  Runs on the
+ * publishing thread; must not use the topic. */
+typedef uint32_t leat_partition_fn(void *arg, const leat_msg *m,
+                                   uint32_t partitions);
+
+/* How a new topic is made. */
+typedef struct leat_topic_spec {
+    int partitions; /* 0: 1 */
+    leat_partitioner partitioner;
+    const char *prefix; /* of its keys; NULL: "leat" */
+} leat_topic_spec;
+
+/* LEAT_EEXIST when there is one; LEAT_EINVAL for a name that cannot be. */
+LEAT_API leat_code leat_topic_create(leat_client *c, const char *name,
+                                     const leat_topic_spec *spec,
+                                     leat_error *err);
+
+typedef struct leat_topic_opts {
+    const char *prefix; /* of its keys; NULL: "leat"                       */
+    bool auto_create;   /* make it with what follows if there is none      */
+    int partitions;     /* 0: 1                                            */
+    leat_partitioner partitioner;
+    leat_partition_fn *partition_fn; /* for LEAT_PARTITION_OWN             */
+    void *partition_arg;
+    const leat_codec *codec; /* NULL: native                               */
+
+    /* Publishing.  What was accepted is bounded by count and bytes; a
+     * publish beyond that waits for room, or fails with LEAT_EFULL. */
+    int window;              /* sent and unconfirmed; 0: 1024              */
+    int64_t linger_ms;       /* wait for more before sending; 0: do not    */
+    int max_queued;          /* messages without outcome; 0: 65536         */
+    size_t max_queued_bytes; /* 0: 64 MiB                                  */
+    bool no_wait;            /* LEAT_EFULL at once                         */
+    int64_t max_wait_ms;     /* for room; 0: 30 s, then LEAT_EFULL         */
+    size_t max_message;      /* bytes of an encoded message; 0: 1 MiB      */
+    int64_t timeout_ms;      /* to be sent, while the server is away;      */
+                             /* 0: 30 s, then LEAT_ETIMEOUT               */
+    int replicas;            /* WAIT for so many; fewer is LEAT_EUNKNOWN   */
+    int64_t replicas_ms;     /* how long; 0: 1 s                           */
+    bool partition_header;   /* add the header partitionId                 */
+
+    leat_logger log;
+    leat_metrics *metrics; /* borrowed; NULL: none                         */
+} leat_topic_opts;
+
+/* Open a topic for publishing, reading, or both.  LEAT_ENOENT when there is
+ * none and auto_create is not set; a stream of that very name is opened as a
+ * topic of one partition (legacy), whose entries other programs may write. */
+LEAT_API leat_topic *leat_topic_open(leat_client *c, const char *name,
+                                     const leat_topic_opts *opts,
+                                     leat_error *err);
+
+/* Wait for what is unconfirmed, 5 s at most, and close.  What has no outcome by
+ * then gets one: LEAT_ECLOSED where it certainly did not leave, LEAT_EUNKNOWN
+ * otherwise.  Sources opened from it must be closed first.  NULL is
+ * accepted. */
+LEAT_API void leat_topic_close(leat_topic *t);
+
+LEAT_API const char *leat_topic_name(const leat_topic *t);
+LEAT_API uint32_t leat_topic_partitions(const leat_topic *t);
+LEAT_API bool leat_topic_legacy(const leat_topic *t);
+
+/* The partition the message would go to; one without a key: any. */
+LEAT_API leat_code leat_topic_partition_of(leat_topic *t, const leat_msg *m,
+                                           uint32_t *partition,
+                                           leat_error *err);
+
+/* Remove the topic and all that is known of it, messages and groups. */
+LEAT_API leat_code leat_topic_remove(leat_client *c, const char *name,
+                                     const char *prefix, leat_error *err);
+
+/* ---- publishing ------------------------------------------------------- */
+
+/* Hand over one message; it is copied.  fn, which may be NULL, runs exactly
+ * once, on a thread of the topic's or inside flush and close: persisted with
+ * its position, failed, or LEAT_EUNKNOWN.  A failure here means that it was not
+ * accepted, and fn does not run. */
+LEAT_API leat_code leat_topic_publish(leat_topic *t, const leat_msg *m,
+                                      leat_published_fn *fn, void *arg,
+                                      leat_error *err);
+
+/* n at once, all or none accepted; fn runs for each. */
+LEAT_API leat_code leat_topic_publish_batch(leat_topic *t, const leat_msg *m,
+                                            size_t n, leat_published_fn *fn,
+                                            void *arg, leat_error *err);
+
+/* To this partition, whatever its key. */
+LEAT_API leat_code leat_topic_publish_to(leat_topic *t, uint32_t partition,
+                                         const leat_msg *m,
+                                         leat_published_fn *fn, void *arg,
+                                         leat_error *err);
+
+/* Wait until every message accepted so far has its outcome.  LEAT_ETIMEOUT when
+ * some have none; otherwise the first failure among those without fn since the
+ * last flush. */
+LEAT_API leat_code leat_topic_flush(leat_topic *t, int64_t timeout_ms,
+                                    leat_error *err);
+
+/* The topic as a sink; closing that leaves the topic open. */
+LEAT_API leat_sink *leat_topic_sink(leat_topic *t, leat_error *err);
+
+/* ---- reading ---------------------------------------------------------- */
+
+/* What must not overtake what. */
+typedef enum leat_order {
+    LEAT_ORDER_PARTITION = 0, /* one line a partition                      */
+    LEAT_ORDER_KEY,           /* one line a key, others flow               */
+    LEAT_ORDER_NONE           /* every message for itself                  */
+} leat_order;
+
+/* What happened to a partition of this member.  Runs on a thread of the
+ * source's, or inside its calls; must not call the source. */
+typedef enum leat_assign {
+    LEAT_ASSIGNED = 0, /* ours from now on                                 */
+    LEAT_REVOKED,      /* handed over, with nothing of it in flight        */
+    LEAT_LOST          /* another's already: what is in flight is stale    */
+} leat_assign;
+
+typedef void leat_assign_fn(void *arg, leat_assign what, uint32_t partition,
+                            uint64_t epoch);
+
+typedef struct leat_topic_source_opts {
+    const char *name;    /* stays over restarts and takes the place of its   */
+                         /* earlier life at once; NULL: host-pid-nonce       */
+    const char *start;   /* of a new group: "start", "end", an id "MS-SEQ",  */
+                         /* or "@MS" since 1970; NULL: "start"               */
+    leat_order order;
+    int batch;           /* messages asked for at once; 0: 100               */
+    int max_in_flight;   /* read and unsettled; 0: 1000                      */
+    int max_partitions;  /* owned at most; 0: no limit                       */
+    int64_t lease_ms;    /* silent for so long, a member is dead; 0: 15 s    */
+    int64_t block_ms;    /* the longest wait inside the server; 0: 1 s       */
+    int64_t drain_ms;    /* given to handlers when a partition is to be      */
+                         /* handed over, then it is taken; 0: 30 s           */
+    leat_assign_fn *on_assign;
+    void *assign_arg;
+    leat_logger log;       /* NULL fn: the topic's                           */
+    leat_metrics *metrics; /* NULL: the topic's                              */
+} leat_topic_source_opts;
+
+/* Join a group as one member.  The group is made by its first; the topic must
+ * stay open as long as the source.  Deliveries carry the lease's epoch as
+ * fence.  Close it to leave: what is unsettled is released, and others take
+ * over at once. */
+LEAT_API leat_source *leat_topic_source(leat_topic *t, const char *group,
+                                        const leat_topic_source_opts *opts,
+                                        leat_error *err);
+
+/* The partition a delivery came from; -1 where its source has none. */
+LEAT_API int32_t leat_delivery_partition(const leat_delivery *d);
+
+/* What a member holds, for statistics. */
+typedef struct leat_topic_source_stats {
+    uint32_t partitions;   /* owned                                         */
+    uint32_t members;      /* alive, this one included, as far as is known  */
+    uint64_t received;     /* handed out                                    */
+    uint64_t redelivered;  /* of these, not for the first time              */
+    uint64_t settled;      /* taken by the server                           */
+    uint64_t rejected;     /* of these, rejected                            */
+    uint64_t stale;        /* settlements refused: no longer ours           */
+    uint64_t undecodable;  /* entries that are no message                   */
+    uint64_t rebalances;   /* partitions gained, given up or lost           */
+    uint64_t in_flight;    /* read and unsettled                            */
+} leat_topic_source_stats;
+
+LEAT_API void leat_topic_source_stats_get(leat_source *s,
+                                          leat_topic_source_stats *out);
+
+LEAT_END
+#endif
