@@ -193,9 +193,6 @@ LEAT_API leat_source *leat_topic_source(leat_topic *t, const char *group,
                                         const leat_topic_source_opts *opts,
                                         leat_error *err);
 
-/* The partition a delivery came from; -1 where its source has none. */
-LEAT_API int32_t leat_delivery_partition(const leat_delivery *d);
-
 /* What a member holds, for statistics. */
 typedef struct leat_topic_source_stats {
     uint32_t partitions;   /* owned                                         */
