@@ -15,7 +15,7 @@
  * KEY and NONE others flow meanwhile: window_lanes.c.  In all of them the due
  * time of the first entry that waits says when its lane goes on, whatever the
  * times of those behind it; these follow in order, each not before its own.
- * What was handed back and is due comes before what was never out.
+ * What lanes hold comes, by due time, before what was never held.
  *
  * What the next owner must know is text (window_text.c):
  *
