@@ -195,6 +195,14 @@ int64_t leat__window_due(const leat__window *w)
     return apart(w, s) ? INT64_MAX : s->e.due_ns;
 }
 
+bool leat__window_ready(const leat__window *w, int64_t now_ns)
+{
+    uint32_t lane;
+    uint64_t place = w->next;
+    const leat__slot *s = candidate(w, now_ns, &place, &lane);
+    return s && s->e.due_ns <= now_ns && !apart(w, s);
+}
+
 /* ---- settling --------------------------------------------------------- */
 
 static leat__slot *came_back(leat__window *w, leat__entry *e)
@@ -302,4 +310,10 @@ uint32_t leat__window_out(const leat__window *w)
 leat__id leat__window_cursor(const leat__window *w)
 {
     return w->cursor;
+}
+
+bool leat__window_passed(const leat__window *w, uint64_t *count)
+{
+    *count = w->count;
+    return w->count_known;
 }
