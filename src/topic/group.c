@@ -351,39 +351,69 @@ static void clear_claims(leat__group *g, struct room *r)
     }
 }
 
+/* As what the claims of another count: its index, HELD, or FREE if it is dead.
+ * Its index is the next one if it has a share. */
+static int32_t standing(const leat__peer *p, size_t members)
+{
+    if (has_share(p))
+        return (int32_t)members;
+    return leat__peer_gone(p) ? LEAT__PLAN_FREE : LEAT__PLAN_HELD;
+}
+
+/* Two that claim the same: one was judged dead by the other, which we shall see
+ * in a moment, too.  Until then it counts as the silent one's, or we would see
+ * the other with too many, and a new plan in which we have to move. */
+static bool is_silent(const leat__group *g, const leat__peer *p)
+{
+    return g->now_ns - p->seen_ns > g->o.lease_ns / 2;
+}
+
+/* The claims of the silent or of the others, who must be readable. */
+static void survey_others(leat__group *g, struct room *r, bool silent)
+{
+    size_t members = 0;
+    for (size_t i = 0; i < g->view.n; i++) {
+        const leat__peer *p = g->view.peers[i];
+        if (p->text.n == 0 || !p->readable)
+            continue;
+        if (!is_self(g, p) && is_silent(g, p) == silent)
+            claim(g, r, p, standing(p, members), (uint32_t)i);
+        members += is_self(g, p) ? !g->leaving : has_share(p);
+    }
+}
+
+/* Who shares, in the order of nonces. */
+static void survey_members(leat__group *g, struct room *r, leat__plan *plan)
+{
+    plan->members = 0;
+    plan->me = SIZE_MAX;
+    g->members = 0;
+    for (size_t i = 0; i < g->view.n; i++) {
+        const leat__peer *p = g->view.peers[i];
+        bool self = is_self(g, p);
+        if (p->text.n > 0 && !p->readable && !p->dead)
+            g->members++;
+        if (p->text.n == 0 || !p->readable ||
+            (self ? g->leaving : !has_share(p)))
+            continue;
+        if (self)
+            plan->me = plan->members;
+        r->cap[plan->members++] = self ? g->o.cap : p->rec.cap;
+    }
+    g->members += (uint32_t)plan->members;
+}
+
 /* Read all claims into r and plan; of ourselves what is, not what we said. */
 static void survey(leat__group *g, struct room *r, leat__plan *plan)
 {
     clear_claims(g, r);
-    plan->members = 0;
-    plan->me = SIZE_MAX;
-    g->members = g->leaving ? 0 : 1;
-    for (size_t i = 0; i < g->view.n; i++) {
-        leat__peer *p = g->view.peers[i];
-        if (is_self(g, p)) {
-            if (has_share(p) && !g->leaving) {
-                plan->me = plan->members;
-                r->cap[plan->members++] = g->o.cap;
-            }
-            continue;
-        }
-        if (p->text.n == 0 || !p->readable) {
-            g->members += p->text.n > 0 && !p->dead;
-            continue;
-        }
-        bool share = has_share(p);
-        int32_t as = share                ? (int32_t)plan->members
-                     : leat__peer_gone(p) ? LEAT__PLAN_FREE
-                                          : LEAT__PLAN_HELD;
-        if (share)
-            r->cap[plan->members++] = p->rec.cap;
-        g->members += share;
-        claim(g, r, p, as, (uint32_t)i);
-    }
+    survey_members(g, r, plan);
+    survey_others(g, r, true);
+    survey_others(g, r, false);
+    int32_t me = plan->me < plan->members ? (int32_t)plan->me
+                                          : LEAT__PLAN_SPARE;
     for (size_t i = 0; i < g->own_n; i++)
-        r->owner[g->own[i].partition] = plan->me < plan->members
-                                            ? (int32_t)plan->me
-                                            : LEAT__PLAN_SPARE;
+        r->owner[g->own[i].partition] = me;
 }
 
 /* Drop the notes of what is no longer free; what is left is taken from its
