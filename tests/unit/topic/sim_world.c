@@ -4,8 +4,9 @@
  * What is checked, at every step:
  *
  *   A live member loses a lease to another's judgement only if, when that other
- *   last looked, none of its beats had arrived for a lease of time in which the
- *   server was up; or if a later life of its stable name was there.
+ *   last looked, none of its beats had arrived for a lease, not counting
+ *   outages of the server of more than half a lease; or if a later life of its
+ *   stable name was there.
  *
  *   A member that hands out (it runs, and two thirds of the lease have not
  *   passed since the sending of its last answered beat) has the lease of
@@ -215,11 +216,11 @@ static int64_t global(const actor *a, int64_t t)
                              : (int64_t)((double)(t - a->offset) / a->rate) + 1;
 }
 
-/* Nanoseconds that the server has been up. */
+/* Nanoseconds that the server has been up, or away for less than half a lease;
+ * asked when it is up. */
 static int64_t uptime(const sim_world *w)
 {
-    bool down = w->now < w->down_until;
-    return (down ? w->down_from : w->now) - w->down_total;
+    return w->now - w->down_total;
 }
 
 static void wake(sim_world *w, int who, int64_t at)
@@ -375,7 +376,7 @@ static bool outlived(const sim_world *w, int who)
 {
     if (!w->a[who].stable)
         return false;
-    for (int i = who + 1; i < w->n; i++)
+    for (int i = 0; i < w->n; i++)
         if (w->a[i].stable && w->a[i].born_hint > w->a[who].born_hint &&
             strcmp(w->a[i].name, w->a[who].name) == 0)
             return true;
@@ -604,13 +605,13 @@ static void carry_out(sim_world *w, int who, const leat__group_action *act)
 static void step(sim_world *w, int who)
 {
     actor *a = &w->a[who];
-    check_belief(w, who);
     for (;;) {
         leat__group_action act = leat__group_next(a->g, local(w, a));
         if (act.what == LEAT__GROUP_NOTHING)
             break;
         carry_out(w, who, &act);
     }
+    check_belief(w, who);
     if (a->running)
         wake(w, who, global(a, leat__group_due(a->g)));
 }
@@ -657,7 +658,9 @@ void sim_run(sim_world *w, int64_t ns)
         w->now = e.at;
         sim_total.events++;
         if (w->down_until && w->now >= w->down_until) {
-            w->down_total += w->down_until - w->down_from;
+            int64_t down = w->down_until - w->down_from;
+            if (down > w->o.lease_ns / 100 * 51)
+                w->down_total += down;
             w->down_until = 0;
         }
         if (e.type == ARRIVE)
@@ -760,7 +763,8 @@ void sim_crash(sim_world *w, int who)
 void sim_pause(sim_world *w, int who, int64_t ns)
 {
     say(w, "member %d pauses for %.3f ms", who, (double)ns / 1e6);
-    w->a[who].paused_until = w->now + ns;
+    if (w->now + ns > w->a[who].paused_until)
+        w->a[who].paused_until = w->now + ns;
 }
 
 void sim_cut(sim_world *w, int who, int64_t ns)
@@ -841,14 +845,23 @@ static uint32_t level_of(const sim_world *w)
     return level;
 }
 
+/* Its owner runs, shares, and knows the epoch.  A lease may stay with one that
+ * does not know of it when nobody has room for the partition. */
+static bool well_owned(const sim_world *w, uint32_t p)
+{
+    const sim_lease *l = &w->s.lease[p];
+    if (l->owner == NOBODY || !sharing(w, l->owner))
+        return false;
+    const actor *a = &w->a[l->owner];
+    return a->place[p] && a->own[a->place[p] - 1].epoch == l->epoch;
+}
+
 static uint32_t *counts(const sim_world *w)
 {
     uint32_t *have = need(calloc((size_t)w->n + 1, sizeof *have));
-    for (uint32_t p = 0; p < w->o.partitions; p++) {
-        int o = w->s.lease[p].owner;
-        if (o != NOBODY)
-            have[o]++;
-    }
+    for (uint32_t p = 0; p < w->o.partitions; p++)
+        if (well_owned(w, p))
+            have[w->s.lease[p].owner]++;
     return have;
 }
 
@@ -883,18 +896,10 @@ static const char *amiss(sim_world *w, char *room, size_t size)
     uint32_t *have = counts(w), level = level_of(w);
     uint64_t owned_n = 0;
     const char *wrong = NULL;
-    for (uint32_t p = 0; p < w->o.partitions && !wrong; p++) {
-        const sim_lease *l = &w->s.lease[p];
-        if (l->owner == NOBODY || !w->a[l->owner].running)
-            continue; /* nobody may have room for it */
-        const actor *a = &w->a[l->owner];
-        owned_n++;
-        if (!sharing(w, l->owner) || !a->place[p] ||
-            a->own[a->place[p] - 1].epoch != l->epoch) {
-            snprintf(room, size, "%u is %d's, which does not know", p,
-                     l->owner);
-            wrong = room;
-        }
+    for (int i = 0; i < w->n; i++) {
+        owned_n += have[i];
+        if (w->a[i].running && w->a[i].going)
+            wrong = "one is still leaving";
     }
     uint64_t places = filled(w, w->o.partitions);
     uint64_t want = places < w->o.partitions ? places : w->o.partitions;
@@ -917,14 +922,20 @@ static const char *amiss(sim_world *w, char *room, size_t size)
     return wrong;
 }
 
-/* The last pause, the server's, or the last late request. */
+/* The last pause, the server's, or what the last late request did: a beat of a
+ * dead member makes it look alive once more. */
 static int64_t trouble_ends(const sim_world *w)
 {
-    int64_t end = w->late_until > w->down_until ? w->late_until : w->down_until;
-    for (int i = 0; i < w->n; i++)
-        if (w->a[i].running && w->a[i].paused_until > end)
-            end = w->a[i].paused_until;
-    return end;
+    int64_t late = w->late_until ? w->late_until + w->o.lease_ns : 0;
+    int64_t end = late > w->down_until ? late : w->down_until;
+    for (int i = 0; i < w->n; i++) {
+        const actor *a = &w->a[i];
+        if (a->running && a->paused_until > end)
+            end = a->paused_until;
+        if (a->running && a->cut_until > end)
+            end = a->cut_until;
+    }
+    return end + (end ? w->o.lease_ns : 0);
 }
 
 unsigned sim_settle(sim_world *w, int leases)
@@ -934,8 +945,6 @@ unsigned sim_settle(sim_world *w, int leases)
     unsigned taken = w->taken;
     w->faults = (sim_faults){ 0 };
     w->quiet = true;
-    for (int i = 0; i < w->n; i++)
-        w->a[i].cut_until = 0;
     while (w->now < trouble_ends(w))
         sim_run(w, w->o.lease_ns / 8);
     for (int i = 0; i < 8 * leases; i++) {
