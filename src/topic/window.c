@@ -242,7 +242,6 @@ static leat__slot *came_back(leat__window *w, leat__entry *e)
 {
     assert(e->state == LEAT__ENTRY_OUT);
     w->out--;
-    w->alone_out = false;
     return (leat__slot *)e;
 }
 
@@ -304,12 +303,9 @@ bool leat__window_pop(leat__window *w, void **user)
 bool leat__window_clear(leat__window *w, void **user)
 {
     leat__slot *s = leat__slot_at(w, w->head);
-    if (w->head == w->tail) {
-        leat__lanes_reset(w);
+    if (w->head == w->tail)
         return false;
-    }
-    if (s->e.state == LEAT__ENTRY_OUT)
-        came_back(w, &s->e);
+    w->out -= s->e.state == LEAT__ENTRY_OUT;
     *user = leave(w, s);
     return true;
 }
