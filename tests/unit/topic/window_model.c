@@ -508,7 +508,7 @@ static void drain(struct model *m)
         m->now = leat__window_due(m->w);
         check(m, take(m));
     }
-    check(m, !"the life ends");
+    fail_msg("seed %llu does not end", (unsigned long long)m->seed);
 }
 
 static void live(uint64_t seed)
