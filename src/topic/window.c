@@ -236,6 +236,11 @@ int64_t leat__window_due(const leat__window *w)
     return fresh < due ? fresh : due;
 }
 
+bool leat__window_ready(const leat__window *w, int64_t now_ns)
+{
+    return leat__window_due(w) <= now_ns;
+}
+
 /* ---- settling --------------------------------------------------------- */
 
 static leat__slot *came_back(leat__window *w, leat__entry *e)
@@ -340,4 +345,10 @@ uint32_t leat__window_out(const leat__window *w)
 leat__id leat__window_cursor(const leat__window *w)
 {
     return w->cursor;
+}
+
+bool leat__window_passed(const leat__window *w, uint64_t *count)
+{
+    *count = w->count;
+    return w->count_known;
 }
