@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-    SEEDS = 12000,
+    SEEDS = 10000,
     STEPS = 250,
     LOG = 48,
     LANES = 12,   /* at most; each life has its own number */
@@ -237,7 +237,9 @@ static void check_choice(const struct model *m, int i)
 
 static bool take(struct model *m)
 {
+    bool ready = leat__window_ready(m->w, m->now);
     leat__entry *e = leat__window_take(m->w, m->now);
+    check(m, ready == (e != NULL));
     if (!e) {
         check(m, !any_may_go(m, m->now) || waits_to_be_alone(m));
         check_due(m);
