@@ -167,6 +167,13 @@ static void tell(leat__producer *p, uint64_t until)
     settle(p, &y);
 }
 
+/* What was accepted while there was a connection counts from its loss. */
+static int64_t next_deadline(leat__producer *p)
+{
+    int64_t deadline = leat__backlog_peek(&p->told)->deadline_ns;
+    return deadline ? deadline : p->lost_ns;
+}
+
 /* Fail what is queued, with nothing under way: up to the first whose time is
  * not yet over. */
 static void fail_queued(leat__producer *p, int64_t now_ns, const leat_error *e)
@@ -175,7 +182,7 @@ static void fail_queued(leat__producer *p, int64_t now_ns, const leat_error *e)
     pthread_mutex_lock(&p->lock);
     uint64_t n = p->tail - p->head;
     pthread_mutex_unlock(&p->lock);
-    while (n-- > 0 && leat__backlog_peek(&p->told)->deadline_ns <= now_ns) {
+    while (n-- > 0 && next_deadline(p) <= now_ns) {
         const leat__item *item = leat__backlog_next(&p->told);
         y.n++;
         y.bytes += item->size;
@@ -192,7 +199,7 @@ static int64_t first_deadline(leat__producer *p)
     pthread_mutex_lock(&p->lock);
     bool any = p->tail > p->head;
     pthread_mutex_unlock(&p->lock);
-    return any ? leat__backlog_peek(&p->told)->deadline_ns : INT64_MAX;
+    return any ? next_deadline(p) : INT64_MAX;
 }
 
 static void expire(leat__producer *p)
@@ -260,6 +267,7 @@ static void drop(leat__producer *p)
     leat__log(&p->opts->log, LEAT_LOG_WARN,
               "topic '%s': the connection was lost: %s", p->topic->name,
               p->conn->why.msg);
+    p->lost_ns = leat__deadline_ns(p->opts->timeout_ms);
     pthread_mutex_lock(&p->io);
     p->why = p->conn->why;
     leat__conn_free(p->conn);
