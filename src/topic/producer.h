@@ -58,6 +58,7 @@ struct leat__producer {
     uint64_t replied; /* below this there are verdicts,  */
     uint64_t sure;    /* and below this they are final   */
     uint64_t back;    /* did certainly not leave         */
+    bool no_memory;   /* for the next command            */
     char ms_text[24]; /* the last id's, up to and with the '-'  */
     size_t ms_size;
     uint64_t ms;
@@ -68,6 +69,8 @@ struct leat__producer {
     leat__spot told; /* behind what was told */
     leat__backoff wait;
     int64_t since_ns; /* of this connection */
+    uint64_t since;   /* head, when it began */
+    bool awaited;     /* messages waited for it */
     leat_error why;   /* there is none */
     int64_t lost_ns;  /* by then what was accepted before the loss fails */
     uint64_t seen;    /* tail, at the last look */

@@ -187,6 +187,7 @@ static bool push(leat__producer *p)
     leat__spot s = p->sent;
     const leat__item *item = leat__backlog_next(&s);
     char *to = leat__outq_room(&p->conn->out, item->size, NULL);
+    p->no_memory = !to;
     if (!to)
         return false;
     memcpy(to, item->bytes, item->size);
