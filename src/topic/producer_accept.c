@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "base/thread.h"
+#include "message/codec.h"
 #include "metrics/metrics.h"
 #include "topic/producer.h"
 
@@ -36,8 +37,8 @@ typedef struct offer {
 /* ---- encoding --------------------------------------------------------- */
 
 /* All of the command before the fields, but for the count of arguments. */
-static leat_code make_head(leat__producer *p, uint32_t partition,
-                           leat_error *err)
+__attribute__((noinline, cold)) static leat_code
+make_head(leat__producer *p, uint32_t partition, leat_error *err)
 {
     const leat_topic *t = p->topic;
     leat__key k;
@@ -96,8 +97,9 @@ static leat_code put_item(leat__producer *p, offer *o, uint32_t partition,
     return LEAT_OK;
 }
 
-static leat_code add_partition_header(leat__producer *p, leat_msg *m,
-                                      uint32_t partition, leat_error *err)
+__attribute__((noinline)) static leat_code
+add_partition_header(leat__producer *p, leat_msg *m, uint32_t partition,
+                     leat_error *err)
 {
     enum { DIGITS = 12 };
     size_t n = m->header_count;
@@ -125,44 +127,55 @@ static int64_t time_of(const leat__uuid *id)
     return (int64_t)(be64toh(word) >> 16);
 }
 
-/* What the message lacks.  id has the room for the text of one. */
-static leat_code complete(leat__producer *p, leat_msg *m, uint32_t partition,
-                          char *id, leat_error *err)
+/* A new id is given to the native codec as it is, and to others as text. */
+static leat_code encode_new(leat__producer *p, leat_msg *m, leat_error *err)
 {
-    if (m->id.n == 0) {
-        leat__uuid uuid;
-        leat_code rc = leat__uuid7_next(&p->uuids, &uuid, err);
-        if (rc != LEAT_OK)
-            return rc;
-        leat__uuid_format(&uuid, id);
-        m->id = leat_mem(id, LEAT__UUID_TEXT);
-        if (m->time_ms == 0)
-            m->time_ms = time_of(&uuid); /* it was now */
-    }
+    const leat_codec *codec = p->opts->codec;
+    leat__uuid id;
+    leat_code rc = leat__uuid7_next_locked(&p->uuids, &id, err);
+    if (rc != LEAT_OK)
+        return rc;
     if (m->time_ms == 0)
-        m->time_ms = leat__date_ms();
-    return p->opts->partition_header
-               ? add_partition_header(p, m, partition, err)
-               : LEAT_OK;
+        m->time_ms = time_of(&id); /* it was now */
+    if (codec == &leat_codec_native)
+        return leat__native_encode(m, id.b, p->fields, err);
+    char *text = leat_fields_alloc(p->fields, LEAT__UUID_TEXT + 1, err);
+    if (!text)
+        return LEAT_ENOMEM;
+    leat__uuid_format(&id, text);
+    m->id = leat_mem(text, LEAT__UUID_TEXT);
+    return codec->encode(codec, m, 1, p->fields, err);
+}
+
+static leat_code encode_fields(leat__producer *p, const leat_msg *given,
+                               uint32_t partition, leat_error *err)
+{
+    const leat_codec *codec = p->opts->codec;
+    leat_msg m = *given;
+    leat_code rc = LEAT_OK;
+    leat_fields_clear(p->fields);
+    if (p->opts->partition_header)
+        rc = add_partition_header(p, &m, partition, err);
+    if (rc != LEAT_OK)
+        return rc;
+    if (m.id.n == 0)
+        return encode_new(p, &m, err);
+    if (m.time_ms == 0)
+        m.time_ms = leat__date_ms();
+    return codec->encode(codec, &m, 1, p->fields, err);
 }
 
 static leat_code encode_one(leat__producer *p, offer *o, const leat_msg *m,
                             leat_error *err)
 {
-    const leat_codec *codec = p->opts->codec;
-    char id[LEAT__UUID_TEXT + 1];
-    leat_msg whole = *m;
     uint32_t partition = o->partition ? *o->partition : 0;
     leat_code rc = o->partition
                        ? LEAT_OK
                        : leat__choose(&p->topic->chooser, m, &partition, err);
     if (rc == LEAT_OK && !p->heads[partition].p)
         rc = make_head(p, partition, err);
-    leat_fields_clear(p->fields);
     if (rc == LEAT_OK)
-        rc = complete(p, &whole, partition, id, err);
-    if (rc == LEAT_OK)
-        rc = codec->encode(codec, &whole, 1, p->fields, err);
+        rc = encode_fields(p, m, partition, err);
     return rc == LEAT_OK ? put_item(p, o, partition, err) : rc;
 }
 
