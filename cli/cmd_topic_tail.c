@@ -35,16 +35,33 @@ static bool beginning(cli *c, leat_client *client, leat_browse_opts *o,
     return true;
 }
 
+/* Who follows waits for a server that is away, and says so once. */
+static bool may_go_on(cli *c, leat_error *err, bool *said)
+{
+    bool passing = err->retriable || err->code == LEAT_EUNKNOWN;
+    if (!value_on(c, "follow") || !passing)
+        return false;
+    if (!*said)
+        note("%s: %s: waiting for it", c->args[0], err->msg);
+    *said = true;
+    *err = (leat_error){ 0 };
+    sleep_ms(WAIT_MS);
+    return true;
+}
+
 static int print_all(cli *c, leat_browse *b, printer *p, leat_error *err)
 {
     int64_t count = value_count(c, "count"), n = 0;
-    bool follow = value_on(c, "follow");
+    bool follow = value_on(c, "follow"), said = false;
     int code = 0;
     while (code == 0 && !stop_signal && (count == 0 || n < count)) {
         leat_seen s;
         int got = leat_browse_next(b, &s, WAIT_MS, err);
+        if (got < 0 && may_go_on(c, err, &said))
+            continue;
         if (got < 0)
             return exit_code(err->code);
+        said = false;
         if (got == 0 && !follow)
             break;
         if (got == 0)

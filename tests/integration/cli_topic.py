@@ -453,6 +453,23 @@ def tail_follows(b):
     equal(ended(p, 0)[0], "again\n")
 
 
+def tail_waits_for_a_server_that_stands_still(b):
+    b.topic(lines=1)
+    p = b.start("topic", "tail", "orders", "-f", "--raw", "--timeout",
+                "300ms")
+    equal(p.stdout.readline(), b"m0\n")
+    os.kill(b.server.process.pid, signal.SIGSTOP)
+    try:
+        said = p.stderr.readline()
+    finally:
+        os.kill(b.server.process.pid, signal.SIGCONT)
+    assert b"waiting for it" in said, said
+    b.send("orders", ["after"])
+    equal(p.stdout.readline(), b"after\n")
+    p.send_signal(signal.SIGTERM)
+    ended(p, 128 + signal.SIGTERM)
+
+
 def a_format_says_what_is_printed(b):
     b.topic(partitions=2)
     b.send("orders", ["body"], "-p", "1", "-k", "K", "-t", "T", "-H", "a:1",
