@@ -9,17 +9,22 @@
 
 enum { NONCE = 8, NONCE_TEXT = 2 * NONCE };
 
-/* Reads digits from *p; false: there are none, or too many. */
+/* Reads digits from *p; false: there are none, or too many.  Up to 19 digits
+ * fit without a look at each. */
 static bool get_number(const char **p, const char *end, uint64_t *out)
 {
-    const char *start = *p;
+    const char *at = *p, *easy = end - at > 19 ? at + 19 : end;
     uint64_t v = 0;
-    for (; *p < end && **p >= '0' && **p <= '9'; ++*p)
+    for (; at < easy && (unsigned char)(*at - '0') <= 9; at++)
+        v = v * 10 + (uint64_t)(*at - '0');
+    bool some = at > *p;
+    for (; at < end && (unsigned char)(*at - '0') <= 9; at++)
         if (__builtin_mul_overflow(v, 10, &v) ||
-            __builtin_add_overflow(v, (uint64_t)(**p - '0'), &v))
+            __builtin_add_overflow(v, (uint64_t)(*at - '0'), &v))
             return false;
+    *p = at;
     *out = v;
-    return *p > start;
+    return some;
 }
 
 bool leat__stream_id_parse(leat_bytes text, leat_position *id)

@@ -215,18 +215,29 @@ static size_t wanted(stream_source *s)
     return n < batch ? n : batch;
 }
 
+/* Waiting is for a stream that was found empty: behind a read that waits
+ * nothing else would be heard. */
 static void read_some(stream_source *s, stream_link *l, size_t n, int64_t now)
 {
     char count[LEAT__NUMBER], block[LEAT__NUMBER];
+    leat_bytes argv[11] = { leat_str("XREADGROUP"),
+                            leat_str("GROUP"),
+                            s->group,
+                            s->consumer,
+                            leat_str("COUNT"),
+                            leat__arg_int(count, (int64_t)n) };
+    size_t words = 6;
+    int64_t wait_ms = l->full ? 0 : s->opts.block_ms;
     leat_error e;
-    leat_code rc = leat_conn_send(
-        l->conn,
-        LEAT_ARGS(leat_str("XREADGROUP"), leat_str("GROUP"), s->group,
-                  s->consumer, leat_str("COUNT"),
-                  leat__arg_int(count, (int64_t)n), leat_str("BLOCK"),
-                  leat__arg_int(block, s->opts.block_ms), leat_str("STREAMS"),
-                  s->key, leat_str(">")),
-        &(leat_send_opts){ on_read, l, s->opts.block_ms }, &e);
+    if (wait_ms > 0) {
+        argv[words++] = leat_str("BLOCK");
+        argv[words++] = leat__arg_int(block, wait_ms);
+    }
+    argv[words++] = leat_str("STREAMS");
+    argv[words++] = s->key;
+    argv[words++] = leat_str(">");
+    leat_code rc = leat_conn_send(l->conn, argv, words,
+                                  &(leat_send_opts){ on_read, l, wait_ms }, &e);
     if (rc != LEAT_OK) {
         leat__stream_refused(s, l, &e);
         return;
@@ -236,7 +247,7 @@ static void read_some(stream_source *s, stream_link *l, size_t n, int64_t now)
     l->reads++;
 }
 
-/* A second read only behind a full one: it would wait behind the first. */
+/* While there is a backlog two reads are in flight, and neither waits. */
 static void read_more(stream_source *s, int64_t now)
 {
     for (int i = 1; i < s->link_count; i++) {

@@ -12,6 +12,7 @@
 #include "stream/sink.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdalign.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
@@ -26,14 +27,15 @@ enum {
     HEAD_ROOM = 16 /* "*n\r\n" */
 };
 
-void leat__sink_wake_locked(sink_lane *l)
+bool leat__sink_wake_locked(sink_lane *l)
 {
     uint64_t one = 1;
     if (!l->asleep)
-        return;
+        return false;
     l->asleep = false;
     ssize_t n = write(l->event, &one, sizeof one);
     (void)n;
+    return true;
 }
 
 /* ---- blocks ----------------------------------------------------------- */
@@ -204,7 +206,7 @@ static void cut_locked(sink_lane *l, const mark *m)
 }
 
 static leat_code accept_locked(sink_lane *l, const leat_msg *m, size_t n,
-                               leat_published_fn *fn, void *arg,
+                               leat_published_fn *fn, void *arg, bool *woke,
                                leat_error *err)
 {
     stamp t = { leat__now_ns(), leat__date_ms() };
@@ -237,7 +239,7 @@ static leat_code accept_locked(sink_lane *l, const leat_msg *m, size_t n,
     l->accepted += n;
     l->bytes += bytes;
     if (l->queue.count >= l->wake_at)
-        leat__sink_wake_locked(l);
+        *woke = leat__sink_wake_locked(l);
     return LEAT_OK;
 }
 
@@ -251,11 +253,16 @@ static leat_code publish(leat_sink *base, const leat_msg *m, size_t n,
     leat_code rc = leat__client_own(k->stream->client, err);
     if (rc != LEAT_OK)
         return rc;
+    bool woke = false;
     pthread_mutex_lock(&l->lock);
     rc = await_room_locked(l, n, err);
     if (rc == LEAT_OK)
-        rc = accept_locked(l, m, n, fn, arg, err);
+        rc = accept_locked(l, m, n, fn, arg, &woke, err);
     pthread_mutex_unlock(&l->lock);
+    /* Where cores are few, who sends would wait for the end of our time slice
+     * while the server has nothing to do. */
+    if (woke)
+        sched_yield();
     return rc;
 }
 
@@ -326,7 +333,7 @@ static void stop_lane(sink_lane *l, int64_t deadline_ns)
     (void)await_outcomes(l, deadline_ns);
     pthread_mutex_lock(&l->lock);
     l->abort = true;
-    leat__sink_wake_locked(l);
+    (void)leat__sink_wake_locked(l);
     pthread_mutex_unlock(&l->lock);
     pthread_join(l->thread, NULL);
 }

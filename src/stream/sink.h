@@ -89,7 +89,8 @@ enum { SINK_BLOCK = 64 * 1024, SINK_LANES = 16, SINK_CLOSE_MS = 5000 };
 /* send.c: the thread's body. */
 void *leat__stream_send(void *lane);
 
-void leat__sink_wake_locked(sink_lane *l);
+/* True: it slept. */
+bool leat__sink_wake_locked(sink_lane *l);
 
 static inline void leat__sink_push(sink_queue *q, sink_record *r)
 {

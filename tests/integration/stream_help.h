@@ -4,11 +4,32 @@
 #ifndef TESTS_STREAM_HELP_H
 #define TESTS_STREAM_HELP_H
 
-#include "support/server.h"
+#include "support/leat.h"
+
+#include <stdlib.h>
 
 enum { LONG_MS = 30000 };
 
+static redis_server *server;
+static char url[256];
 static leat_client *client;
+
+static inline int start_server(void **state)
+{
+    (void)state;
+    server = redis_start(NULL);
+    if (!server)
+        return -1;
+    redis_url(server, url, sizeof url);
+    return 0;
+}
+
+static inline int stop_server(void **state)
+{
+    (void)state;
+    redis_stop(server);
+    return 0;
+}
 
 static inline int open_all(void **state)
 {
