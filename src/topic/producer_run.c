@@ -265,7 +265,7 @@ static void connect_once(leat__producer *p)
 }
 
 /* The connection is of no more use; all its verdicts have been told.  What did
- * not leave is queued as before, and if the connection was good for nothing, its
+ * not leave is queued as before; if the connection was good for nothing, its
  * time goes on. */
 static void drop(leat__producer *p)
 {
