@@ -16,5 +16,6 @@
 #include <leat/run.h>
 #include <leat/source.h>
 #include <leat/system.h>
+#include <leat/topic.h>
 
 #endif

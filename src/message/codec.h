@@ -11,6 +11,10 @@
  * write them. */
 enum { LEAT__FIELD_MAX = 64 << 20 };
 
+/* Forget the fields and keep the scratch memory: what was decoded so far lives
+ * on until the next clear. */
+void leat__fields_next(leat_fields *f);
+
 /* LEAT_EINVAL unless the codec can put n messages in one entry. */
 leat_code leat__codec_check_count(const leat_codec *c, size_t n,
                                   leat_error *err);

@@ -7,7 +7,7 @@
  */
 #include "base/arena.h"
 #include "base/mem.h"
-#include <leat/message.h>
+#include "message/codec.h"
 
 enum { FIRST = 8 }; /* fields; the native codec has three */
 
@@ -36,6 +36,11 @@ void leat_fields_clear(leat_fields *f)
 {
     f->count = 0;
     leat__arena_clear(&f->scratch);
+}
+
+void leat__fields_next(leat_fields *f)
+{
+    f->count = 0;
 }
 
 /* Apart, so that adding a field to what has room stays a few instructions. */
