@@ -1,10 +1,10 @@
 /*
  * topic.c: making and opening topics.  See meta.c for what is on the server.
  */
-#include "topic/topic.h"
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "topic/producer.h"
 
 #include <stdio.h>
 
@@ -166,6 +166,7 @@ static leat_topic *topic_new(leat_client *c, const char *name,
         return NULL;
     t->client = c;
     t->forks = leat__fork_count();
+    pthread_mutex_init(&t->lock, NULL);
     t->name = leat__strdup(name, err);
     if (!t->name) {
         leat__free(t);
@@ -205,10 +206,13 @@ fail:
     return NULL;
 }
 
+/* In a forked child neither the locks nor the thread are ours. */
 void leat_topic_close(leat_topic *t)
 {
-    if (!t)
+    if (!t || leat__topic_own(t, NULL) != LEAT_OK)
         return;
+    leat__producer_close(atomic_load(&t->producer));
+    pthread_mutex_destroy(&t->lock);
     leat__chooser_release(&t->chooser);
     leat__free(t->name);
     leat__free(t);

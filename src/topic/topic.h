@@ -6,6 +6,7 @@
 
 #include "topic/keys.h"
 #include "topic/partition.h"
+#include <pthread.h>
 
 typedef struct leat__producer leat__producer;
 
@@ -24,8 +25,9 @@ struct leat_topic {
     leat_topic_opts opts; /* with the defaults filled in */
     leat__topic_meta meta;
     leat__chooser chooser;
-    unsigned forks;           /* the fork count it was made in              */
-    leat__producer *producer; /* NULL until leat__producer_of; see there    */
+    unsigned forks;                     /* the fork count it was made in   */
+    pthread_mutex_t lock;               /* for making the producer         */
+    _Atomic(leat__producer *) producer; /* NULL: nothing published yet */
 };
 
 /* LEAT_EFORK in a forked child. */

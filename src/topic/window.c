@@ -87,6 +87,19 @@ leat__id leat__window_read_from(const leat__window *w)
     return w->read;
 }
 
+/* An entry up to the mark: some owner knew it. */
+static LEAT__COLD leat__entry *recall(leat__window *w, leat__slot *s)
+{
+    w->marked = w->tail;
+    leat__recall_entry(&w->recall, &s->e);
+    s->told = s->e.attempts;
+    s->e.alone = s->e.attempts >= ALONE;
+    if (s->e.state == LEAT__ENTRY_WAITING)
+        return &s->e;
+    s->e.user = NULL;
+    return NULL;
+}
+
 leat__entry *leat__window_push(leat__window *w, leat__id id, uint64_t lane,
                                void *user)
 {
@@ -97,102 +110,138 @@ leat__entry *leat__window_push(leat__window *w, leat__id id, uint64_t lane,
 
     s->e = (leat__entry){ .id = id, .lane = lane, .user = user };
     s->e.state = LEAT__ENTRY_WAITING;
+    s->told = 0;
     if (w->order == LEAT_ORDER_KEY && lane != 0)
         leat__lanes_link(w, s, place);
     w->read = id;
     w->tail = place + 1;
-    if (leat__id_cmp(id, w->mark) <= 0) {
-        w->marked = place + 1;
-        leat__recall_entry(&w->recall, &s->e);
-        s->e.alone = s->e.attempts >= ALONE;
-    }
-    s->told = s->e.attempts;
-    if (s->e.state == LEAT__ENTRY_WAITING)
-        return &s->e;
-    s->e.user = NULL;
-    return NULL;
+    if (leat__id_cmp(id, w->mark) <= 0)
+        return recall(w, s);
+    return &s->e;
 }
 
 /* ---- handing out ------------------------------------------------------ */
 
-/* The first entry from `next` on that may go; NULL: none.  What is done, or
- * held by its lane, is gone over. */
-static leat__slot *fresh(const leat__window *w, uint64_t *place)
+/* The lane that goes on by now, the one due the earliest; 0: none. */
+static inline uint32_t ready_lane(const leat__window *w, int64_t now_ns)
 {
-    for (; *place < w->tail; ++*place) {
-        leat__slot *s = leat__slot_at(w, *place);
+    uint32_t lane = leat__lanes_top(w);
+    if (lane != 0 && leat__lanes_first(w, lane)->e.due_ns > now_ns)
+        return 0;
+    return lane;
+}
+
+/* From this place on, that of the first entry which waits and is not held by
+ * its lane; the tail: there is none. */
+static uint64_t fresh_place(const leat__window *w, uint64_t place)
+{
+    for (; place < w->tail; place++) {
+        const leat__slot *s = leat__slot_at(w, place);
         if (s->e.state == LEAT__ENTRY_DONE)
             continue;
         if (w->lanes.held == 0 || !leat__lanes_holds(w, s))
-            return s;
+            break;
     }
-    return NULL;
+    return place;
 }
 
-/* Where to look: which entry would be next at this time, and the lane that
- * holds it or 0.  A single line has no lanes, so there `fresh` is all. */
-static leat__slot *candidate(const leat__window *w, int64_t now_ns,
-                             uint64_t *place, uint32_t *lane)
-{
-    *lane = leat__lanes_top(w);
-    if (*lane != 0) {
-        leat__slot *s = leat__lanes_first(w, *lane);
-        if (s->e.due_ns <= now_ns)
-            return s;
-        *lane = 0;
-    }
-    if (w->still && w->out > 0)
-        return NULL;
-    return fresh(w, place);
-}
-
-/* Something is out that bears nothing beside it, or would be. */
-static bool apart(const leat__window *w, const leat__slot *s)
+/* What is out bears nothing beside it, or this one does not. */
+static inline bool apart(const leat__window *w, const leat__slot *s)
 {
     return w->out > 0 && (w->alone_out || s->e.alone);
 }
 
-leat__entry *leat__window_take(leat__window *w, int64_t now_ns)
+static inline leat__entry *hand_out(leat__window *w, leat__slot *s,
+                                    uint64_t place)
 {
-    uint32_t lane;
-    leat__slot *s = candidate(w, now_ns, &w->next, &lane);
-    w->now_ns = now_ns;
-    if (!s || s->e.due_ns > now_ns || apart(w, s))
-        return NULL;
-
-    uint64_t place = leat__slot_place(w, s);
     if (place >= w->marked) {
         w->marked = place + 1;
         w->mark = s->e.id;
     }
     s->e.state = LEAT__ENTRY_OUT;
-    if (s->e.attempts < UINT32_MAX)
-        s->e.attempts++;
+    s->e.attempts += s->e.attempts < UINT32_MAX;
+    w->unmarked |= s->e.attempts != s->told;
     w->out++;
     w->alone_out = s->e.alone;
-    w->still = false;
     w->dirty = true;
-    w->unmarked |= s->e.attempts != s->told;
-    if (lane != 0)
-        leat__lanes_took(w, lane);
-    else
-        w->next = place + 1;
     return &s->e;
 }
 
-/* Beside what is held by lanes there may be a fresh one: that goes at once,
- * but not past a lane's first that is due and only waits to be alone. */
+static leat__entry *take_of_lane(leat__window *w, uint32_t lane)
+{
+    leat__slot *s = leat__lanes_first(w, lane);
+    uint64_t place = w->lanes.pool[lane].first;
+    if (apart(w, s))
+        return NULL;
+    leat__lanes_took(w, lane);
+    return hand_out(w, s, place);
+}
+
+/* Something was handed back and is not forgotten. */
+static LEAT__COLD leat__entry *take_turned(leat__window *w, int64_t now_ns)
+{
+    if (w->still && w->out > 0)
+        return NULL;
+    uint32_t lane = ready_lane(w, now_ns);
+    if (lane != 0)
+        return take_of_lane(w, lane);
+    w->next = fresh_place(w, w->next);
+    leat__slot *s = leat__slot_at(w, w->next);
+    if (w->next == w->tail || s->e.due_ns > now_ns || apart(w, s))
+        return NULL;
+    w->still = false;
+    w->turned = w->lanes.heap_n > 0 || w->lanes.held > 0;
+    return hand_out(w, s, w->next++);
+}
+
+leat__entry *leat__window_take(leat__window *w, int64_t now_ns)
+{
+    w->now_ns = now_ns;
+    if (w->turned)
+        return take_turned(w, now_ns);
+    uint64_t place = w->next;
+    while (place < w->tail &&
+           leat__slot_at(w, place)->e.state == LEAT__ENTRY_DONE)
+        place++;
+    leat__slot *s = leat__slot_at(w, place);
+    w->next = place;
+    if (place == w->tail || s->e.due_ns > now_ns || apart(w, s))
+        return NULL;
+    w->next = place + 1;
+    return hand_out(w, s, place);
+}
+
+/* When the fresh one may go: at once, but in a single line it may have been out
+ * before.  INT64_MAX: there is none, or only alone. */
+static int64_t fresh_due(const leat__window *w)
+{
+    uint64_t place = fresh_place(w, w->next);
+    const leat__slot *s = leat__slot_at(w, place);
+    return place == w->tail || apart(w, s) ? INT64_MAX : s->e.due_ns;
+}
+
+/* Nothing fresh goes past a lane that is ready and only waits to be alone. */
 int64_t leat__window_due(const leat__window *w)
+{
+    if (w->still && w->out > 0)
+        return INT64_MAX;
+    int64_t due = INT64_MAX;
+    if (leat__lanes_top(w) != 0) {
+        const leat__slot *s = leat__lanes_first(w, leat__lanes_top(w));
+        due = apart(w, s) ? INT64_MAX : s->e.due_ns;
+    }
+    if (ready_lane(w, w->now_ns) != 0)
+        return due;
+    int64_t fresh = fresh_due(w);
+    return fresh < due ? fresh : due;
+}
+
+bool leat__window_ready(const leat__window *w, int64_t now_ns)
 {
     uint32_t lane;
     uint64_t place = w->next;
-    const leat__slot *s = candidate(w, w->now_ns, &place, &lane);
-    if (s && !apart(w, s))
-        return s->e.due_ns;
-    if (lane != 0 || leat__lanes_top(w) == 0)
-        return INT64_MAX;
-    s = leat__lanes_first(w, leat__lanes_top(w));
-    return apart(w, s) ? INT64_MAX : s->e.due_ns;
+    const leat__slot *s = candidate(w, now_ns, &place, &lane);
+    return s && s->e.due_ns <= now_ns && !apart(w, s);
 }
 
 /* ---- settling --------------------------------------------------------- */
@@ -220,6 +269,7 @@ void leat__window_back(leat__window *w, leat__entry *e, int64_t due_ns,
     leat__slot *s = came_back(w, e);
     e->state = LEAT__ENTRY_WAITING;
     e->due_ns = due_ns;
+    w->turned = true;
     if (uncount) {
         e->attempts--;
         w->dirty = true;
@@ -302,4 +352,10 @@ uint32_t leat__window_out(const leat__window *w)
 leat__id leat__window_cursor(const leat__window *w)
 {
     return w->cursor;
+}
+
+bool leat__window_passed(const leat__window *w, uint64_t *count)
+{
+    *count = w->count;
+    return w->count_known;
 }

@@ -100,6 +100,9 @@ leat__entry *leat__window_push(leat__window *w, leat__id id, uint64_t lane,
 leat__entry *leat__window_take(leat__window *w, int64_t now_ns);
 int64_t leat__window_due(const leat__window *w);
 
+/* Would take give something? */
+bool leat__window_ready(const leat__window *w, int64_t now_ns);
+
 /* An OUT entry is settled.  After done (acknowledged or rejected) its place is
  * freed by leat__window_pop. */
 void leat__window_done(leat__window *w, leat__entry *e);
@@ -136,5 +139,8 @@ void leat__window_unsaved(leat__window *w);
 uint32_t leat__window_count(const leat__window *w); /* in the ring           */
 uint32_t leat__window_out(const leat__window *w);   /* OUT                   */
 leat__id leat__window_cursor(const leat__window *w);
+
+/* Entries ever in the log up to the cursor; false: not known. */
+bool leat__window_passed(const leat__window *w, uint64_t *count);
 
 #endif

@@ -9,6 +9,9 @@
 
 #include "topic/window.h"
 
+/* Out of the way of what every entry passes through. */
+#define LEAT__COLD __attribute__((noinline, cold))
+
 typedef struct leat__slot {
     leat__entry e; /* first: an entry is its slot                          */
     uint32_t told; /* the attempts that saved state tells of               */
@@ -75,6 +78,7 @@ struct leat__window {
     uint32_t cap;
     uint32_t out;
     leat_order order;
+    bool turned;    /* something was handed back: look at what waits       */
     bool still;     /* PARTITION: as a lane's                              */
     bool alone_out; /* what is out wants nothing beside it                 */
     bool dirty, unmarked;
@@ -101,8 +105,25 @@ leat_code leat__lanes_init(leat__window *w, leat_error *err);
 void leat__lanes_release(leat__lanes *l);
 void leat__lanes_reset(leat__window *w);
 
+/* The high bits of a product: numbers of lanes may differ in any bits. */
+static inline leat__bucket *leat__lanes_bucket(const leat__window *w,
+                                               uint64_t lane)
+{
+    const leat__lanes *l = &w->lanes;
+    return &l->buckets[(lane * 0x9e3779b97f4a7c15U) >> l->shift];
+}
+
 /* KEY: the entry at this place has been read. */
-void leat__lanes_link(leat__window *w, leat__slot *s, uint64_t place);
+static inline void leat__lanes_link(leat__window *w, leat__slot *s,
+                                    uint64_t place)
+{
+    leat__bucket *b = leat__lanes_bucket(w, s->e.lane);
+    s->before = b->last;
+    s->after = 0;
+    if (b->last >= w->head)
+        leat__slot_at(w, b->last)->after = place;
+    b->last = place;
+}
 
 /* The lane is held back, so a fresh entry of it must wait behind. */
 bool leat__lanes_holds(const leat__window *w, const leat__slot *s);

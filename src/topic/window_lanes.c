@@ -61,27 +61,10 @@ void leat__lanes_reset(leat__window *w)
 
 /* ---- entries of a lane ------------------------------------------------ */
 
-/* The high bits of a product: numbers of lanes may differ in any bits. */
-static leat__bucket *bucket(const leat__window *w, uint64_t lane)
-{
-    const leat__lanes *l = &w->lanes;
-    return &l->buckets[(lane * 0x9e3779b97f4a7c15U) >> l->shift];
-}
-
-void leat__lanes_link(leat__window *w, leat__slot *s, uint64_t place)
-{
-    leat__bucket *b = bucket(w, s->e.lane);
-    s->before = b->last;
-    s->after = 0;
-    if (b->last >= w->head)
-        leat__slot_at(w, b->last)->after = place;
-    b->last = place;
-}
-
 static uint32_t count_out(const leat__window *w, uint64_t lane)
 {
     uint32_t n = 0;
-    uint64_t place = bucket(w, lane)->last;
+    uint64_t place = leat__lanes_bucket(w, lane)->last;
     while (place >= w->head) {
         const leat__slot *s = leat__slot_at(w, place);
         n += s->e.lane == lane && s->e.state == LEAT__ENTRY_OUT;
@@ -180,7 +163,7 @@ static uint32_t find(const leat__window *w, uint64_t lane)
 {
     if (w->lanes.held == 0 || lane == 0)
         return 0;
-    uint32_t i = bucket(w, lane)->lane;
+    uint32_t i = leat__lanes_bucket(w, lane)->lane;
     while (i != 0 && w->lanes.pool[i].lane != lane)
         i = w->lanes.pool[i].chain;
     return i;
@@ -197,7 +180,7 @@ static uint32_t hold(leat__window *w, uint64_t lane, uint64_t first)
     assert(i <= w->cap);
     l->pool[i] = (leat__lane){ .lane = lane, .first = first };
     if (lane != 0) {
-        leat__bucket *b = bucket(w, lane);
+        leat__bucket *b = leat__lanes_bucket(w, lane);
         l->pool[i].out = count_out(w, lane);
         l->pool[i].chain = b->lane;
         b->lane = i;
@@ -213,7 +196,7 @@ static void let_go(leat__window *w, uint32_t lane)
     if (one->place != 0)
         leave(w, lane);
     if (one->lane != 0) {
-        uint32_t *link = &bucket(w, one->lane)->lane;
+        uint32_t *link = &leat__lanes_bucket(w, one->lane)->lane;
         while (*link != lane)
             link = &l->pool[*link].chain;
         *link = one->chain;

@@ -1,0 +1,306 @@
+/*
+ * producer_accept.c: taking messages in.
+ *
+ * What was accepted is bounded by count and bytes.  Who finds no room waits or
+ * is refused, as the topic was opened; who wants more than there will ever be
+ * is refused at once.
+ */
+#include "base/mem.h"
+#include "base/system.h"
+#include "base/thread.h"
+#include "metrics/metrics.h"
+#include "topic/producer.h"
+
+#include <stdio.h>
+
+enum {
+    MAX_COMMAND = 512 * 1024 * 1024, /* the server takes no more */
+    DIRECT = 32, /* with fewer under way a message is written at once */
+    HEADERS_MOST = 1 << 20
+};
+
+/* What a publish is for, and the way to its bytes. */
+typedef struct offer {
+    const uint32_t *partition;
+    const leat_msg *m;
+    size_t n;
+    leat_published_fn *fn;
+    void *arg;
+    int64_t deadline_ns; /* to be sent */
+    size_t size;         /* of all commands, once encoded */
+} offer;
+
+/* ---- encoding --------------------------------------------------------- */
+
+/* All of the command before the fields, but for the count of arguments. */
+static leat_code make_head(leat__producer *p, uint32_t partition,
+                           leat_error *err)
+{
+    const leat_topic *t = p->topic;
+    leat__key k;
+    char text[LEAT__KEY_MAX + 48];
+    leat__key_log(&k, t->prefix, t->name, t->meta.legacy, partition);
+    int n = snprintf(text, sizeof text,
+                     "$4\r\nXADD\r\n$%zu\r\n%s\r\n$1\r\n*\r\n", k.n, k.p);
+    char *copy = leat__strdup(text, err);
+    if (!copy)
+        return LEAT_ENOMEM;
+    p->heads[partition] = leat_mem(copy, (size_t)n);
+    return LEAT_OK;
+}
+
+static leat_code too_big(const leat__producer *p, size_t size, leat_error *err)
+{
+    return leat__fail(err, LEAT_ETOOBIG,
+                      "topic '%s': a message of %zu bytes, the limit is %zu: "
+                      "send less at once or raise max_message",
+                      p->topic->name, size, p->opts->max_message);
+}
+
+static leat_code check_size(const leat__producer *p, const leat_bytes *pairs,
+                            size_t n, leat_error *err)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        if (__builtin_add_overflow(sum, pairs[i].n, &sum))
+            sum = SIZE_MAX;
+    return sum <= p->opts->max_message ? LEAT_OK : too_big(p, sum, err);
+}
+
+static leat_code put_item(leat__producer *p, offer *o, uint32_t partition,
+                          leat_error *err)
+{
+    const leat_bytes *pairs = leat_fields_pairs(p->fields);
+    size_t n = 2 * leat_fields_count(p->fields);
+    leat_bytes head = p->heads[partition];
+    size_t room = head.n + leat__resp_command_size(pairs, n) + 8;
+    if (room > MAX_COMMAND)
+        return too_big(p, room, err);
+    leat__item *item = leat__backlog_room(&p->backlog, room, err);
+    if (!item)
+        return LEAT_ENOMEM;
+    char *end = leat__resp_array_head(item->bytes, 3 + n);
+    memcpy(end, head.p, head.n);
+    end += head.n;
+    for (size_t i = 0; i < n; i++)
+        end = leat__resp_bulk(end, pairs[i].p, pairs[i].n);
+    item->fn = o->fn;
+    item->arg = o->arg;
+    item->deadline_ns = o->deadline_ns;
+    item->size = (uint32_t)(end - item->bytes);
+    leat__backlog_commit(&p->backlog, item);
+    o->size += item->size;
+    return LEAT_OK;
+}
+
+static leat_code add_partition_header(leat__producer *p, leat_msg *m,
+                                      uint32_t partition, leat_error *err)
+{
+    enum { DIGITS = 12 };
+    size_t n = m->header_count;
+    if (n >= HEADERS_MOST)
+        return leat__fail(err, LEAT_ETOOBIG, "a message of %zu headers", n);
+    leat_header *h = leat_fields_alloc(p->fields, (n + 1) * sizeof *h, err);
+    char *text = h ? leat_fields_alloc(p->fields, DIGITS, err) : NULL;
+    if (!text)
+        return LEAT_ENOMEM;
+    if (n > 0)
+        memcpy(h, m->headers, n * sizeof *h);
+    int digits = snprintf(text, DIGITS, "%u", partition);
+    h[n] = (leat_header){ leat_str("partitionId"),
+                          leat_mem(text, (size_t)digits) };
+    m->headers = h;
+    m->header_count = n + 1;
+    return LEAT_OK;
+}
+
+/* What the message lacks.  id has the room for the text of one. */
+static leat_code complete(leat__producer *p, leat_msg *m, uint32_t partition,
+                          char *id, leat_error *err)
+{
+    if (m->id.n == 0) {
+        leat__uuid uuid;
+        leat_code rc = leat__uuid7_next(&p->uuids, &uuid, err);
+        if (rc != LEAT_OK)
+            return rc;
+        leat__uuid_format(&uuid, id);
+        m->id = leat_mem(id, LEAT__UUID_TEXT);
+    }
+    if (m->time_ms == 0)
+        m->time_ms = leat__date_ms();
+    return p->opts->partition_header
+               ? add_partition_header(p, m, partition, err)
+               : LEAT_OK;
+}
+
+static leat_code encode_one(leat__producer *p, offer *o, const leat_msg *m,
+                            leat_error *err)
+{
+    const leat_codec *codec = p->opts->codec;
+    char id[LEAT__UUID_TEXT + 1];
+    leat_msg whole = *m;
+    uint32_t partition = o->partition ? *o->partition : 0;
+    leat_code rc = o->partition
+                       ? LEAT_OK
+                       : leat__choose(&p->topic->chooser, m, &partition, err);
+    if (rc == LEAT_OK && !p->heads[partition].p)
+        rc = make_head(p, partition, err);
+    leat_fields_clear(p->fields);
+    if (rc == LEAT_OK)
+        rc = complete(p, &whole, partition, id, err);
+    if (rc == LEAT_OK)
+        rc = codec->encode(codec, &whole, 1, p->fields, err);
+    if (rc == LEAT_OK)
+        rc = check_size(p, leat_fields_pairs(p->fields),
+                        2 * leat_fields_count(p->fields), err);
+    return rc == LEAT_OK ? put_item(p, o, partition, err) : rc;
+}
+
+static leat_code encode_all(leat__producer *p, offer *o, leat_error *err)
+{
+    leat_code rc = LEAT_OK;
+    o->size = 0;
+    for (size_t i = 0; rc == LEAT_OK && i < o->n; i++)
+        rc = encode_one(p, o, &o->m[i], err);
+    return rc;
+}
+
+/* ---- room ------------------------------------------------------------- */
+
+static bool fits(const leat__producer *p, size_t n, size_t size)
+{
+    return p->tail - p->head + n <= (uint64_t)p->opts->max_queued &&
+           p->bytes + size <= p->opts->max_queued_bytes;
+}
+
+static leat_code full(const leat__producer *p, leat_error *err)
+{
+    return leat__fail(err, LEAT_EFULL,
+                      "topic '%s': %llu messages of %zu bytes have no outcome "
+                      "yet, the bounds are %d and %zu: publish less, or raise "
+                      "max_queued",
+                      p->topic->name, (unsigned long long)(p->tail - p->head),
+                      p->bytes, p->opts->max_queued, p->opts->max_queued_bytes);
+}
+
+/* A callback runs on the thread that would make the room. */
+static leat_code wait_for_room(leat__producer *p, size_t n, size_t size,
+                               int64_t *deadline_ns, leat_error *err)
+{
+    if (p->opts->no_wait || leat__producer_inside(p))
+        return full(p, err);
+    if (*deadline_ns == 0)
+        *deadline_ns = leat__deadline_ns(p->opts->max_wait_ms);
+    bool more = true;
+    p->waiting++;
+    while (more && !p->stopping && !fits(p, n, size))
+        more = leat__cond_wait(&p->room, &p->lock, *deadline_ns);
+    p->waiting--;
+    return p->stopping || fits(p, n, size) ? LEAT_OK : full(p, err);
+}
+
+static leat_code check_count(const leat__producer *p, size_t n, leat_error *err)
+{
+    if (n <= (size_t)p->opts->max_queued)
+        return LEAT_OK;
+    return leat__fail(err, LEAT_ETOOBIG,
+                      "topic '%s': %zu messages at once, max_queued is %d",
+                      p->topic->name, n, p->opts->max_queued);
+}
+
+static leat_code check_bytes(const leat__producer *p, const offer *o,
+                             leat_error *err)
+{
+    if (o->size <= p->opts->max_queued_bytes)
+        return LEAT_OK;
+    return leat__fail(err, LEAT_ETOOBIG,
+                      "topic '%s': %zu bytes at once, max_queued_bytes is %zu",
+                      p->topic->name, o->size, p->opts->max_queued_bytes);
+}
+
+/* How large the commands are is known once they are encoded; where they do not
+ * fit they are taken back, and encoded again when there is room for so much. */
+static leat_code accept_locked(leat__producer *p, offer *o, leat_error *err)
+{
+    int64_t deadline = 0;
+    leat_code rc = check_count(p, o->n, err);
+    while (rc == LEAT_OK) {
+        if (p->stopping)
+            return leat__fail(err, LEAT_ECLOSED, "topic '%s' is closing",
+                              p->topic->name);
+        if (!fits(p, o->n, o->size)) {
+            rc = wait_for_room(p, o->n, o->size, &deadline, err);
+            continue;
+        }
+        leat__spot end = leat__backlog_end(&p->backlog);
+        rc = encode_all(p, o, err);
+        if (rc == LEAT_OK && fits(p, o->n, o->size))
+            break;
+        leat__backlog_cut(&p->backlog, end);
+        if (rc == LEAT_OK)
+            rc = check_bytes(p, o, err);
+    }
+    if (rc == LEAT_OK) {
+        p->tail += o->n;
+        p->bytes += o->size;
+    }
+    return rc;
+}
+
+/* ---- handing over ----------------------------------------------------- */
+
+enum { WRITE = 1, POKE = 2 };
+
+/*
+ * Who sends what was just accepted.  With answers to come the sender is woken
+ * by them and sends what there is then.  So a message needs no waking but when
+ * it is the first, and then it is quickest to write it here, unless so much is
+ * under way that gathering is better.  A sender that sleeps without end has to
+ * watch over the answer.
+ */
+static int plan_locked(leat__producer *p, size_t n)
+{
+    uint64_t queued = p->tail - p->next, half = (uint64_t)p->opts->window / 2;
+    bool first = queued == n;
+    int plan = p->asleep ? POKE : 0;
+    p->asleep = false;
+    if (!p->connected)
+        return first ? POKE : plan;
+    if (p->opts->linger_ms > 0)
+        return first || (queued >= half && queued - n < half) ? POKE : plan;
+    if (first && p->next - p->head < DIRECT)
+        return plan | WRITE;
+    return plan;
+}
+
+/* False: the sender has to be told.  Who has the connection now may have looked
+ * at the backlog before us; if answers are to come, it will be again. */
+static bool write_here(leat__producer *p, bool answers)
+{
+    if (pthread_mutex_trylock(&p->io) != 0)
+        return answers;
+    bool ok = p->conn && leat__producer_send(p);
+    pthread_mutex_unlock(&p->io);
+    return ok;
+}
+
+leat_code leat__producer_publish(leat__producer *p, const uint32_t *partition,
+                                 const leat_msg *m, size_t n,
+                                 leat_published_fn *fn, void *arg,
+                                 leat_error *err)
+{
+    offer o = { .partition = partition, .m = m, .n = n, .fn = fn, .arg = arg };
+    o.deadline_ns = leat__deadline_ns(p->opts->timeout_ms);
+    pthread_mutex_lock(&p->lock);
+    leat_code rc = accept_locked(p, &o, err);
+    int plan = rc == LEAT_OK ? plan_locked(p, n) : 0;
+    bool answers = p->next > p->head;
+    if (rc == LEAT_OK)
+        leat__gauge_add(p->queued, (int64_t)n);
+    pthread_mutex_unlock(&p->lock);
+    if ((plan & WRITE) && !write_here(p, answers))
+        plan |= POKE;
+    if (plan & POKE)
+        leat__producer_poke(p);
+    return rc;
+}
