@@ -273,11 +273,13 @@ static leat_code send_hand(consumer *c, const leat__group_action *a,
                              err);
 }
 
-static void drain(consumer *c, uint32_t index)
+static void drain(consumer *c, uint32_t index, bool yes)
 {
     part *p = c->parts[index];
-    if (p && leat__part_owned(p))
-        p->draining = true;
+    if (!p || !leat__part_owned(p))
+        return;
+    p->draining = yes;
+    p->drained = false;
 }
 
 static void look_for_drained(consumer *c, int64_t now_ns)
@@ -458,7 +460,8 @@ static leat_code carry_out(consumer *c, const leat__group_action *a,
     case LEAT__GROUP_BURY:
         return send_bury(c, a, err);
     case LEAT__GROUP_DRAIN:
-        drain(c, a->partition);
+    case LEAT__GROUP_KEEP:
+        drain(c, a->partition, a->what == LEAT__GROUP_DRAIN);
         return LEAT_OK;
     case LEAT__GROUP_DROP:
         p = c->parts[a->partition];

@@ -238,10 +238,7 @@ int64_t leat__window_due(const leat__window *w)
 
 bool leat__window_ready(const leat__window *w, int64_t now_ns)
 {
-    uint32_t lane;
-    uint64_t place = w->next;
-    const leat__slot *s = candidate(w, now_ns, &place, &lane);
-    return s && s->e.due_ns <= now_ns && !apart(w, s);
+    return leat__window_due(w) <= now_ns;
 }
 
 /* ---- settling --------------------------------------------------------- */

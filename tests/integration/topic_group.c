@@ -177,7 +177,6 @@ static void a_handler_that_drains_too_long_loses_its_partition(void **state)
     leat_source *a = source_of(t, "g", &o);
     take_n(a, d, 2);
     leat_source *b = source_of(t, "g", &o);
-    wait_until(owned(b) == 1, LONG_MS);
     leat_delivery *again = next_of(b);
     assert_int_equal(leat_delivery_attempt(again), 2);
     int moved = leat_delivery_partition(again);
