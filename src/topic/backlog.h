@@ -14,7 +14,7 @@
 typedef struct leat__item {
     leat_published_fn *fn;
     void *arg;
-    int64_t deadline_ns; /* not sent by then, it fails */
+    int64_t deadline_ns; /* the appender's, as fn and arg */
     uint32_t size;
     char bytes[]; /* the command */
 } leat__item;

@@ -7,7 +7,7 @@
  */
 #include "topic/chunk.h"
 #include "base/mem.h"
-#include "message/codec.h"
+#include "message/fields.h"
 #include "redis/resp.h"
 
 #include <assert.h>
@@ -128,11 +128,13 @@ static leat_code add_fields(leat__chunk *k, const char *from,
                             const leat_reply *list, leat_error *err)
 {
     const leat_reply *r = list + 1;
-    leat__fields_next(k->fields);
+    leat_code rc = leat__fields_next(k->fields, list->n / 2, err);
+    if (rc != LEAT_OK)
+        return rc;
     for (uint32_t i = 0; i + 1 < list->n; i += 2, r += 2) {
         if (r[0].type != LEAT_REPLY_STRING || r[1].type != LEAT_REPLY_STRING)
             return leat__fail(err, LEAT_EPROTO, "an entry's field is no text");
-        leat_code rc = leat_fields_add(k->fields, moved(k, from, &r[0]),
+        rc = leat_fields_add(k->fields, moved(k, from, &r[0]),
                                        moved(k, from, &r[1]), err);
         if (rc != LEAT_OK)
             return rc;

@@ -167,6 +167,7 @@ struct consumer {
     int64_t connect_ns; /* not before                              */
     int64_t blk_id;     /* CLIENT ID of blk; 0: not known          */
     bool blk_out, unblocking;
+    bool taught; /* cmd's server knows the script of saves         */
     uint32_t blk_count, blk_turn;
     struct {
         part *part;

@@ -92,7 +92,9 @@ leat_code leat__choose(leat__chooser *c, const leat_msg *m, uint32_t *partition,
 {
     if (c->how == LEAT_PARTITION_OWN)
         return ask(c, m, partition, err);
-    if (c->how == LEAT_PARTITION_RANDOM)
+    if (c->partitions == 1)
+        *partition = 0;
+    else if (c->how == LEAT_PARTITION_RANDOM)
         *partition = (uint32_t)(next_random(c) % c->partitions);
     else if (m->key.n == 0 || c->how == LEAT_PARTITION_ROUND_ROBIN)
         *partition = (uint32_t)(next_turn(c) % c->partitions);

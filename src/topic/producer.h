@@ -55,9 +55,13 @@ struct leat__producer {
     leat__spot sent; /* behind what was given to it */
     leat__verdict *verdicts;
     uint64_t mask;
-    uint64_t replied;        /* below this there are verdicts,  */
-    uint64_t sure;           /* and below this they are final   */
-    uint64_t back;           /* did certainly not leave         */
+    uint64_t replied; /* below this there are verdicts,  */
+    uint64_t sure;    /* and below this they are final   */
+    uint64_t back;    /* did certainly not leave         */
+    bool no_memory;   /* for the next command            */
+    char ms_text[24]; /* the last id's, up to and with the '-'  */
+    size_t ms_size;
+    uint64_t ms;
     int64_t linger_until_ns; /* for what is queued; 0: nothing lingers */
 
     /* The sender's. */
@@ -65,7 +69,10 @@ struct leat__producer {
     leat__spot told; /* behind what was told */
     leat__backoff wait;
     int64_t since_ns; /* of this connection */
+    uint64_t since;   /* head, when it began */
+    bool awaited;     /* messages waited for it */
     leat_error why;   /* there is none */
+    int64_t lost_ns;  /* by then what was accepted before the loss fails */
     uint64_t seen;    /* tail, at the last look */
 };
 

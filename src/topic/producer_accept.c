@@ -8,13 +8,17 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "base/thread.h"
+#include "message/codec.h"
 #include "metrics/metrics.h"
 #include "topic/producer.h"
 
+#include <endian.h>
 #include <stdio.h>
 
 enum {
     MAX_COMMAND = 512 * 1024 * 1024, /* the server takes no more */
+    ARG_COST = 16,                   /* bytes around an argument, at most */
+    ARGS_MOST = 1 << 20,
     DIRECT = 32, /* with fewer under way a message is written at once */
     HEADERS_MOST = 1 << 20
 };
@@ -26,15 +30,15 @@ typedef struct offer {
     size_t n;
     leat_published_fn *fn;
     void *arg;
-    int64_t deadline_ns; /* to be sent */
+    int64_t deadline_ns; /* to be sent; 0: from when the connection is lost */
     size_t size;         /* of all commands, once encoded */
 } offer;
 
 /* ---- encoding --------------------------------------------------------- */
 
 /* All of the command before the fields, but for the count of arguments. */
-static leat_code make_head(leat__producer *p, uint32_t partition,
-                           leat_error *err)
+__attribute__((noinline, cold)) static leat_code
+make_head(leat__producer *p, uint32_t partition, leat_error *err)
 {
     const leat_topic *t = p->topic;
     leat__key k;
@@ -57,14 +61,13 @@ static leat_code too_big(const leat__producer *p, size_t size, leat_error *err)
                       p->topic->name, size, p->opts->max_message);
 }
 
-static leat_code check_size(const leat__producer *p, const leat_bytes *pairs,
-                            size_t n, leat_error *err)
+static size_t add_up(const leat_bytes *pairs, size_t n)
 {
     size_t sum = 0;
     for (size_t i = 0; i < n; i++)
         if (__builtin_add_overflow(sum, pairs[i].n, &sum))
-            sum = SIZE_MAX;
-    return sum <= p->opts->max_message ? LEAT_OK : too_big(p, sum, err);
+            return SIZE_MAX;
+    return sum;
 }
 
 static leat_code put_item(leat__producer *p, offer *o, uint32_t partition,
@@ -72,11 +75,12 @@ static leat_code put_item(leat__producer *p, offer *o, uint32_t partition,
 {
     const leat_bytes *pairs = leat_fields_pairs(p->fields);
     size_t n = 2 * leat_fields_count(p->fields);
+    size_t sum = add_up(pairs, n);
     leat_bytes head = p->heads[partition];
-    size_t room = head.n + leat__resp_command_size(pairs, n) + 8;
-    if (room > MAX_COMMAND)
-        return too_big(p, room, err);
-    leat__item *item = leat__backlog_room(&p->backlog, room, err);
+    if (sum > p->opts->max_message || sum > MAX_COMMAND || n > ARGS_MOST)
+        return too_big(p, sum, err);
+    leat__item *item = leat__backlog_room(
+        &p->backlog, head.n + sum + (n + 1) * ARG_COST, err);
     if (!item)
         return LEAT_ENOMEM;
     char *end = leat__resp_array_head(item->bytes, 3 + n);
@@ -93,8 +97,9 @@ static leat_code put_item(leat__producer *p, offer *o, uint32_t partition,
     return LEAT_OK;
 }
 
-static leat_code add_partition_header(leat__producer *p, leat_msg *m,
-                                      uint32_t partition, leat_error *err)
+__attribute__((noinline)) static leat_code
+add_partition_header(leat__producer *p, leat_msg *m, uint32_t partition,
+                     leat_error *err)
 {
     enum { DIGITS = 12 };
     size_t n = m->header_count;
@@ -114,45 +119,63 @@ static leat_code add_partition_header(leat__producer *p, leat_msg *m,
     return LEAT_OK;
 }
 
-/* What the message lacks.  id has the room for the text of one. */
-static leat_code complete(leat__producer *p, leat_msg *m, uint32_t partition,
-                          char *id, leat_error *err)
+/* As leat__uuid7_ms, in line. */
+static int64_t time_of(const leat__uuid *id)
 {
-    if (m->id.n == 0) {
-        leat__uuid uuid;
-        leat_code rc = leat__uuid7_next(&p->uuids, &uuid, err);
-        if (rc != LEAT_OK)
-            return rc;
-        leat__uuid_format(&uuid, id);
-        m->id = leat_mem(id, LEAT__UUID_TEXT);
-    }
+    uint64_t word;
+    memcpy(&word, id->b, sizeof word);
+    return (int64_t)(be64toh(word) >> 16);
+}
+
+/* A new id is given to the native codec as it is, and to others as text. */
+static leat_code encode_new(leat__producer *p, leat_msg *m, leat_error *err)
+{
+    const leat_codec *codec = p->opts->codec;
+    leat__uuid id;
+    leat_code rc = leat__uuid7_next_locked(&p->uuids, &id, err);
+    if (rc != LEAT_OK)
+        return rc;
     if (m->time_ms == 0)
-        m->time_ms = leat__date_ms();
-    return p->opts->partition_header
-               ? add_partition_header(p, m, partition, err)
-               : LEAT_OK;
+        m->time_ms = time_of(&id); /* it was now */
+    if (codec == &leat_codec_native)
+        return leat__native_encode(m, id.b, p->fields, err);
+    char *text = leat_fields_alloc(p->fields, LEAT__UUID_TEXT + 1, err);
+    if (!text)
+        return LEAT_ENOMEM;
+    leat__uuid_format(&id, text);
+    m->id = leat_mem(text, LEAT__UUID_TEXT);
+    return codec->encode(codec, m, 1, p->fields, err);
+}
+
+static leat_code encode_fields(leat__producer *p, const leat_msg *given,
+                               uint32_t partition, leat_error *err)
+{
+    const leat_codec *codec = p->opts->codec;
+    leat_msg m = *given;
+    leat_code rc = LEAT_OK;
+    leat_fields_clear(p->fields);
+    if (p->opts->partition_header)
+        rc = add_partition_header(p, &m, partition, err);
+    if (rc != LEAT_OK)
+        return rc;
+    if (m.id.n == 0)
+        return encode_new(p, &m, err);
+    if (m.time_ms == 0)
+        m.time_ms = leat__date_ms();
+    return codec->encode(codec, &m, 1, p->fields, err);
 }
 
 static leat_code encode_one(leat__producer *p, offer *o, const leat_msg *m,
                             leat_error *err)
 {
-    const leat_codec *codec = p->opts->codec;
-    char id[LEAT__UUID_TEXT + 1];
-    leat_msg whole = *m;
     uint32_t partition = o->partition ? *o->partition : 0;
     leat_code rc = o->partition
                        ? LEAT_OK
                        : leat__choose(&p->topic->chooser, m, &partition, err);
     if (rc == LEAT_OK && !p->heads[partition].p)
         rc = make_head(p, partition, err);
-    leat_fields_clear(p->fields);
     if (rc == LEAT_OK)
-        rc = complete(p, &whole, partition, id, err);
-    if (rc == LEAT_OK)
-        rc = codec->encode(codec, &whole, 1, p->fields, err);
-    if (rc == LEAT_OK)
-        rc = check_size(p, leat_fields_pairs(p->fields),
-                        2 * leat_fields_count(p->fields), err);
+        rc = encode_fields(p, m, partition, err);
     return rc == LEAT_OK ? put_item(p, o, partition, err) : rc;
 }
 
@@ -232,6 +255,8 @@ static leat_code accept_locked(leat__producer *p, offer *o, leat_error *err)
             rc = wait_for_room(p, o->n, o->size, &deadline, err);
             continue;
         }
+        if (!p->connected || p->opts->linger_ms > 0)
+            o->deadline_ns = leat__deadline_ns(p->opts->timeout_ms);
         leat__spot end = leat__backlog_end(&p->backlog);
         rc = encode_all(p, o, err);
         if (rc == LEAT_OK && fits(p, o->n, o->size))
@@ -290,7 +315,6 @@ leat_code leat__producer_publish(leat__producer *p, const uint32_t *partition,
                                  leat_error *err)
 {
     offer o = { .partition = partition, .m = m, .n = n, .fn = fn, .arg = arg };
-    o.deadline_ns = leat__deadline_ns(p->opts->timeout_ms);
     pthread_mutex_lock(&p->lock);
     leat_code rc = accept_locked(p, &o, err);
     int plan = rc == LEAT_OK ? plan_locked(p, n) : 0;

@@ -26,10 +26,9 @@
 
 enum {
     TICK_MS = 1000,
-    NO_MEMORY_MS = 10, /* until it is tried again */
-    DIAL_MS = 1000,    /* at least, though messages fail meanwhile */
-    STABLE_MS = 5000,  /* a connection that lived so long was a success */
-    SLACK = 8          /* who waits for room is woken when an eighth is free */
+    DIAL_MS = 1000,   /* at least, though messages fail meanwhile */
+    STABLE_MS = 5000, /* a connection that lived so long was a success */
+    SLACK = 8         /* who waits for room is woken when an eighth is free */
 };
 
 /* Until when to sleep, and what for. */
@@ -167,6 +166,13 @@ static void tell(leat__producer *p, uint64_t until)
     settle(p, &y);
 }
 
+/* What was accepted while there was a connection counts from its loss. */
+static int64_t next_deadline(leat__producer *p)
+{
+    int64_t deadline = leat__backlog_peek(&p->told)->deadline_ns;
+    return deadline ? deadline : p->lost_ns;
+}
+
 /* Fail what is queued, with nothing under way: up to the first whose time is
  * not yet over. */
 static void fail_queued(leat__producer *p, int64_t now_ns, const leat_error *e)
@@ -175,7 +181,7 @@ static void fail_queued(leat__producer *p, int64_t now_ns, const leat_error *e)
     pthread_mutex_lock(&p->lock);
     uint64_t n = p->tail - p->head;
     pthread_mutex_unlock(&p->lock);
-    while (n-- > 0 && leat__backlog_peek(&p->told)->deadline_ns <= now_ns) {
+    while (n-- > 0 && next_deadline(p) <= now_ns) {
         const leat__item *item = leat__backlog_next(&p->told);
         y.n++;
         y.bytes += item->size;
@@ -192,7 +198,7 @@ static int64_t first_deadline(leat__producer *p)
     pthread_mutex_lock(&p->lock);
     bool any = p->tail > p->head;
     pthread_mutex_unlock(&p->lock);
-    return any ? leat__backlog_peek(&p->told)->deadline_ns : INT64_MAX;
+    return any ? next_deadline(p) : INT64_MAX;
 }
 
 static void expire(leat__producer *p)
@@ -232,9 +238,12 @@ static void install(leat__producer *p, leat_conn *c)
     p->sent = p->told;
     p->replied = p->sure = p->head;
     p->back = 0;
+    p->no_memory = false;
     pthread_mutex_unlock(&p->io);
     pthread_mutex_lock(&p->lock);
     p->connected = true;
+    p->since = p->head;
+    p->awaited = p->tail > p->head;
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -254,12 +263,15 @@ static void connect_once(leat__producer *p)
 }
 
 /* The connection is of no more use; all its verdicts have been told.  What did
- * not leave is queued as before. */
+ * not leave is queued as before, and if the connection was good for nothing, its
+ * time goes on. */
 static void drop(leat__producer *p)
 {
     leat__log(&p->opts->log, LEAT_LOG_WARN,
               "topic '%s': the connection was lost: %s", p->topic->name,
               p->conn->why.msg);
+    if (p->lost_ns == 0 || !p->awaited || p->head > p->since)
+        p->lost_ns = leat__deadline_ns(p->opts->timeout_ms);
     pthread_mutex_lock(&p->io);
     p->why = p->conn->why;
     leat__conn_free(p->conn);
@@ -278,13 +290,18 @@ static void drop(leat__producer *p)
 /* ---- connected -------------------------------------------------------- */
 
 /* A server that has become a replica will not do: end it when all is answered,
- * and look whether there is another behind the address. */
-static void leave_replica(leat_conn *c)
+ * and look whether there is another behind the address.  Without memory to send
+ * it is no connection either. */
+static void leave_useless(leat__producer *p)
 {
     leat_error e;
-    if (!c->t || !c->stale || leat__conn_waiting(c) > 0)
+    leat_conn *c = p->conn;
+    if (!c->t || leat__conn_waiting(c) > 0 || (!c->stale && !p->no_memory))
         return;
-    leat__fail(&e, LEAT_EREADONLY, "the server is a replica");
+    if (c->stale)
+        leat__fail(&e, LEAT_EREADONLY, "the server is a replica");
+    else
+        leat__fail(&e, LEAT_ENOMEM, "no memory to send");
     leat__conn_break(c, &e);
 }
 
@@ -307,7 +324,6 @@ static void shorten(leat__producer *p, nap *z, bool sent_all)
 {
     pthread_mutex_lock(&p->lock);
     bool idle = p->tail == p->head, new = p->tail != p->seen;
-    bool waits = p->tail > p->next && p->next == p->head;
     bool fresh = sent_all && p->tail > p->next &&
                  p->next - p->head < (uint64_t)p->opts->window;
     p->seen = p->tail;
@@ -322,8 +338,6 @@ static void shorten(leat__producer *p, nap *z, bool sent_all)
         most = leat__deadline_ns(TICK_MS);
     else if (fresh)
         most = 0;
-    else if (waits)
-        most = leat__deadline_ns(NO_MEMORY_MS);
     else if (!for_ever)
         most = leat__deadline_ns(TICK_MS);
     if (most < z->until_ns)
@@ -344,7 +358,7 @@ static void turn(leat__producer *p, bool readable, nap *z)
         (void)leat__conn_write_some(c, NULL);
     if (c->t)
         sent = leat__producer_send(p);
-    leave_replica(c);
+    leave_useless(p);
     bool broken = !c->t;
     if (broken)
         leat__producer_broken(p);

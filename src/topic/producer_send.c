@@ -30,11 +30,28 @@ static bool read_number(const char **p, const char *end, uint64_t *out)
     return *p > start;
 }
 
-static bool read_id(leat_bytes id, leat__verdict *v)
+/* Messages that were answered together mostly have the same millisecond. */
+static bool read_ms(leat__producer *p, leat_bytes id)
 {
-    const char *p = id.p, *end = p + id.n;
-    return read_number(&p, end, &v->ms) && p < end && *p++ == '-' &&
-           read_number(&p, end, &v->seq) && p == end;
+    const char *at = id.p;
+    if (!read_number(&at, at + id.n, &p->ms) || at == (char *)id.p + id.n ||
+        *at++ != '-' || (size_t)(at - (char *)id.p) > sizeof p->ms_text)
+        return false;
+    p->ms_size = (size_t)(at - (char *)id.p);
+    memcpy(p->ms_text, id.p, p->ms_size);
+    return true;
+}
+
+static bool read_id(leat__producer *p, leat_bytes id, leat__verdict *v)
+{
+    const char *end = (const char *)id.p + id.n, *at;
+    if ((p->ms_size == 0 || id.n <= p->ms_size ||
+         memcmp(id.p, p->ms_text, p->ms_size) != 0) &&
+        !read_ms(p, id))
+        return false;
+    v->ms = p->ms;
+    at = (const char *)id.p + p->ms_size;
+    return read_number(&at, end, &v->seq) && at == end;
 }
 
 static void note_failure(leat__verdict *v, const leat_error *e)
@@ -64,7 +81,8 @@ static void on_added(void *arg, const leat_reply *r, const leat_error *e)
     v->code = LEAT_OK;
     if (e)
         note_failure(v, e);
-    else if (!read_id(leat_reply_bytes(r), v))
+    else if (r->type != LEAT_REPLY_STRING ||
+             !read_id(p, leat_mem(r->s.p, r->s.n), v))
         strange(v);
     if (p->opts->replicas == 0)
         p->sure = p->replied;
@@ -169,6 +187,7 @@ static bool push(leat__producer *p)
     leat__spot s = p->sent;
     const leat__item *item = leat__backlog_next(&s);
     char *to = leat__outq_room(&p->conn->out, item->size, NULL);
+    p->no_memory = !to;
     if (!to)
         return false;
     memcpy(to, item->bytes, item->size);

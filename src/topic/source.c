@@ -419,17 +419,30 @@ static leat_code init_machine(consumer *c, const leat__nonce *self, bool stable,
     return c->machine ? LEAT_OK : LEAT_ENOMEM;
 }
 
-/* The group is known from here on; and both connections are there. */
-static leat_code join(consumer *c, leat_error *err)
+/* The group is known from here on.  A server whose memory is full takes no new
+ * group, but one that it knows goes on. */
+static leat_code enter(consumer *c, leat_error *err)
 {
     leat__key groups;
+    leat_reply *known = NULL;
+    leat_call_opts again = { .idempotent = true };
     const leat_topic *t = c->topic;
     leat__key_groups(&groups, t->prefix, t->name);
+    leat_bytes key = leat__key_bytes(&groups), group = leat_str(c->group);
     leat_code rc = leat_client_call(
-        c->client,
-        LEAT_ARGS(leat_str("SADD"), leat__key_bytes(&groups),
-                  leat_str(c->group)),
-        &(leat_call_opts){ .idempotent = true }, NULL, err);
+        c->client, LEAT_ARGS(leat_str("SISMEMBER"), key, group), &again, &known,
+        err);
+    if (rc == LEAT_OK && leat_reply_int(known) == 0)
+        rc = leat_client_call(c->client,
+                              LEAT_ARGS(leat_str("SADD"), key, group), &again,
+                              NULL, err);
+    leat_reply_free(known);
+    return rc;
+}
+
+static leat_code join(consumer *c, leat_error *err)
+{
+    leat_code rc = enter(c, err);
     if (rc != LEAT_OK)
         return rc;
     c->cmd = leat_client_lend(c->client, OPEN_MS, err);

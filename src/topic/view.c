@@ -14,6 +14,11 @@
  * starts anew.  A member that cannot reach a server that we can reach is dead to
  * us; a server that nobody reaches kills nobody.
  *
+ * Before, after half a lease, it is silent: it keeps what it claims but has no
+ * share in the plan.  That moves nothing by itself.  But one that joins after a
+ * crash does not know yet who is dead, and would leave free what the others
+ * give up for it, and to a dead one, too, until it has watched for so long.
+ *
  * The owner of a lease whose record is in no look is watched in the same way,
  * from when it was first named, by the looks in which it does not appear.
  *
@@ -165,16 +170,17 @@ static bool says_the_same(const leat__peer *p, const leat__record *r,
 }
 
 /* Take over a text that differs; whether more than the counter does. */
-static bool update(leat__peer *p, leat_bytes text, int64_t now_ns)
+static bool update(leat__peer *p, leat_bytes text, bool first, int64_t now_ns)
 {
     leat__record r;
     bool readable = leat__record_parse(text, &r);
-    bool same = says_the_same(p, &r, readable) && !p->dead;
+    bool same = says_the_same(p, &r, readable) && !p->silent && p->proven;
+    p->proven = !first;
     p->text.n = 0;
     (void)leat__buf_add(&p->text, text.p, text.n, NULL); /* there is room */
     p->readable = leat__record_parse(leat__buf_bytes(&p->text), &p->rec);
     p->seen_ns = now_ns;
-    p->dead = false;
+    p->dead = p->silent = false;
     return !same;
 }
 
@@ -189,7 +195,7 @@ static bool apply(leat__view *v, const leat__group_record *records, size_t n,
         p->looked = true;
         if (p->text.n == 0 ||
             !leat_bytes_eq(leat__buf_bytes(&p->text), records[i].text))
-            changed |= update(p, records[i].text, now_ns);
+            changed |= update(p, records[i].text, !v->looked, now_ns);
     }
     return changed;
 }
@@ -199,12 +205,14 @@ static bool apply(leat__view *v, const leat__group_record *records, size_t n,
 static bool judge(leat__view *v, leat__peer *p, int64_t sent_ns, int64_t now_ns)
 {
     int64_t due = p->seen_ns + leat__view_silence(v);
+    bool was_silent = p->silent;
     if (p->dead || leat__nonce_compare(&p->nonce, &v->self) == 0)
         return false;
+    p->silent = was_silent || sent_ns - p->seen_ns > v->lease_ns / 2;
     if (sent_ns < due) {
-        if (sent_ns - p->seen_ns > v->lease_ns / 2 && due < v->suspect_ns)
+        if (p->silent && due < v->suspect_ns)
             v->suspect_ns = due;
-        return false;
+        return p->silent != was_silent;
     }
     p->dead = true;
     if (!p->superseded)
