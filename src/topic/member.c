@@ -178,7 +178,7 @@ static void begin(part *p, uint64_t epoch)
     tell(p, LEAT_ASSIGNED, epoch);
 }
 
-/* Of a partition that is just being forgotten the lease is ours again too early:
+/* The lease of a partition that is just being forgotten is ours again too early:
  * it is taken once more, with a higher epoch. */
 static void taken(part *p, const leat_reply *r)
 {
@@ -232,8 +232,8 @@ static leat_code send_take(consumer *c, const leat__group_action *a,
     const leat_bytes args[] = { leat_str(c->nonce), leat_str(from),
                                 leat_str(c->start), leat_str(c->group),
                                 leat_str(LEAT__LEASE_KEEP) };
-    return leat__script_send(c->cmd, &leat__script_topic_take, keys, 3, args,
-                             5, &(leat_send_opts){ .fn = on_taken, .arg = p },
+    return leat__script_send(c->cmd, &leat__script_topic_take, keys, 3, args, 5,
+                             &(leat_send_opts){ .fn = on_taken, .arg = p },
                              err);
 }
 

@@ -195,8 +195,8 @@ static void end_background(consumer *c)
 static void release_out(consumer *c)
 {
     for (handed *h = c->all; h; h = h->all)
-        if (atomic_load(&h->out) &&
-            leat__part_epoch(h->part) == h->d.fence && h->part->window)
+        if (atomic_load(&h->out) && leat__part_epoch(h->part) == h->d.fence &&
+            h->part->window)
             leat__window_back(h->part->window, h->entry, 0, true);
 }
 

@@ -71,7 +71,8 @@ static void settled_out_of_order_the_rest_alone_comes_again(void **state)
     leat_topic_close(t);
 }
 
-static void what_is_given_back_comes_again_before_what_stands_behind(void **state)
+static void
+what_is_given_back_comes_again_before_what_stands_behind(void **state)
 {
     leat_delivery *d[5];
     (void)state;
@@ -319,7 +320,8 @@ static void an_interrupt_ends_a_receive_or_the_next(void **state)
     leat_topic_close(t);
 }
 
-static void the_descriptor_tells_that_a_receive_would_find_something(void **state)
+static void
+the_descriptor_tells_that_a_receive_would_find_something(void **state)
 {
     (void)state;
     leat_topic *t = topic_of(client, "orders", 1);
@@ -403,8 +405,8 @@ static void an_owner_whose_lease_was_deleted_takes_it_again(void **state)
     (void)state;
     leat_topic *t = topic_of(client, "orders", 1);
     add("orders", 0, "x");
-    leat_source *s = source_of(
-        t, "g", &(leat_topic_source_opts){ .lease_ms = 1000 });
+    leat_source *s = source_of(t, "g",
+                               &(leat_topic_source_opts){ .lease_ms = 1000 });
     leat_delivery *d = next_of(s);
     uint64_t fence = leat_delivery_fence(d);
     redis_do(server, "DEL leat:{orders/0}:lease:g");
