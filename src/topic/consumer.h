@@ -126,7 +126,8 @@ struct consumer {
     leat_client *client;
     leat_topic_source_opts opts; /* with the defaults filled in */
     leat_logger log;
-    char *group, *name, *start;
+    char *group, *name;
+    char start[LEAT__ID_TEXT]; /* of a new group */
     leat__key members;
     char nonce[LEAT__NONCE_TEXT + 1];
     leat__sipkey seed; /* for lanes of keys */

@@ -261,6 +261,7 @@ static leat_code send_hand(consumer *c, const leat__group_action *a,
     static const leat__nonce nobody;
     char epoch[LEAT__NUMBER], to[LEAT__NONCE_TEXT + 1] = "";
     part *p = c->parts[a->partition];
+    p->draining = true; /* it may come without: nothing more is handed out */
     if (memcmp(&a->to, &nobody, sizeof nobody) != 0)
         leat__nonce_format(&a->to, to);
     const leat_bytes key = leat__key_bytes(&p->lease);

@@ -250,6 +250,9 @@ static void a_new_group_starts_where_it_is_told(void **state)
     s = source_of(t, "time", &(leat_topic_source_opts){ .start = "@2000" });
     assert_int_equal(leat_delivery_position(next_of(s)).ms, 2000);
     leat_source_close(s);
+    s = source_of(t, "ms", &(leat_topic_source_opts){ .start = "1999" });
+    assert_int_equal(leat_delivery_position(next_of(s)).ms, 2000);
+    leat_source_close(s);
     first_is(t, "later", "@2001", "new");
 
     s = source_of(t, "end", &(leat_topic_source_opts){ .start = "end" });
@@ -259,9 +262,12 @@ static void a_new_group_starts_where_it_is_told(void **state)
     assert_body(d, "newest");
     leat_source_close(s);
 
-    assert_null(leat_topic_source(
-        t, "bad", &(leat_topic_source_opts){ .start = "yesterday" }, &e));
-    assert_code(e.code, LEAT_EINVAL);
+    static const char *const bad[] = { "yesterday", "@1-1", "@", "1-2-3", "" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_null(leat_topic_source(
+            t, "bad", &(leat_topic_source_opts){ .start = bad[i] }, &e));
+        assert_code(e.code, LEAT_EINVAL);
+    }
     leat_topic_close(t);
 }
 
