@@ -503,7 +503,7 @@ leat_source *leat_topic_source(leat_topic *t, const char *group,
                                const leat_topic_source_opts *opts,
                                leat_error *err)
 {
-    leat_error e;
+    leat_error e = { 0 };
     err = err ? err : &e;
     if (!t || leat__name_check("group", group, err) != LEAT_OK)
         return NULL; /* a topic that could not be opened has said why */
