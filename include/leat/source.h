@@ -38,6 +38,9 @@ LEAT_API leat_position leat_delivery_position(const leat_delivery *d);
 /* Name of the stream, topic, queue or table it came from. */
 LEAT_API leat_bytes leat_delivery_from(const leat_delivery *d);
 
+/* Its partition; -1 where the source has none. */
+LEAT_API int32_t leat_delivery_partition(const leat_delivery *d);
+
 /* Exact, from 1. */
 LEAT_API uint32_t leat_delivery_attempt(const leat_delivery *d);
 LEAT_API bool leat_delivery_redelivered(const leat_delivery *d);

@@ -32,6 +32,11 @@ bool leat_delivery_redelivered(const leat_delivery *d)
     return d->redelivered;
 }
 
+int32_t leat_delivery_partition(const leat_delivery *d)
+{
+    return (int32_t)d->partition - 1;
+}
+
 uint64_t leat_delivery_fence(const leat_delivery *d)
 {
     return d->fence;

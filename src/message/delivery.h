@@ -41,6 +41,7 @@ struct leat_delivery {
     uint64_t lane;           /* serial with its equals; 0: no lane       */
     const leat_error *error; /* why it could not be decoded, or NULL     */
     uint32_t attempt;        /* from 1                                   */
+    uint32_t partition;      /* counted from 1; 0: the source has none   */
     bool redelivered;
 
     _Atomic int64_t deadline_ns; /* monotonic; INT64_MAX: never          */

@@ -119,6 +119,12 @@ leat_code leat__conn_read_some(leat_conn *c, bool wait, bool *got,
 /* Flush, and read until at most in_flight commands wait. */
 leat_code leat__conn_await(leat_conn *c, size_t in_flight, leat_error *err);
 
+/* When the answer that comes next must be there; INT64_MAX: none is awaited.
+ * For callers that poll by themselves: expire breaks the connection once it
+ * has passed. */
+int64_t leat__conn_deadline(const leat_conn *c);
+leat_code leat__conn_expire(leat_conn *c, leat_error *err);
+
 /* Hand over what has been received. */
 leat_code leat__conn_process(leat_conn *c, leat_error *err);
 

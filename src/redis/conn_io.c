@@ -215,20 +215,33 @@ static leat_code wait_ready(leat_conn *c, short events, int64_t deadline_ns,
     }
 }
 
-/* The answer that comes next must come by its deadline. */
-static leat_code wait_answer(leat_conn *c, short events, leat_error *err)
+int64_t leat__conn_deadline(const leat_conn *c)
 {
-    assert(c->head != c->stamped);
-    int64_t deadline = c->ring[c->head & c->mask].deadline_ns;
-    leat_code rc = wait_ready(c, events, deadline, err);
-    if (rc != LEAT_ETIMEOUT)
-        return rc;
+    return c->head != c->stamped ? c->ring[c->head & c->mask].deadline_ns
+                                 : INT64_MAX;
+}
+
+static leat_code too_late(leat_conn *c, leat_error *err)
+{
     leat_error e;
     leat__fail(&e, LEAT_ETIMEOUT, "no answer within %lld ms",
                (long long)c->timeout_ms);
     if (err)
         *err = e;
     return leat__conn_break(c, &e);
+}
+
+leat_code leat__conn_expire(leat_conn *c, leat_error *err)
+{
+    return leat__now_ns() < leat__conn_deadline(c) ? LEAT_OK : too_late(c, err);
+}
+
+/* The answer that comes next must come by its deadline. */
+static leat_code wait_answer(leat_conn *c, short events, leat_error *err)
+{
+    assert(c->head != c->stamped);
+    leat_code rc = wait_ready(c, events, leat__conn_deadline(c), err);
+    return rc == LEAT_ETIMEOUT ? too_late(c, err) : rc;
 }
 
 leat_code leat_conn_flush(leat_conn *c, leat_error *err)

@@ -41,6 +41,7 @@ struct leat__waiter {
     struct channel *channel;
     pthread_cond_t hinted;
     bool hint;
+    int told_fd; /* written to at each hint; -1: none */
 };
 
 struct leat__waker {
@@ -57,17 +58,24 @@ static leat_bytes name_of(const struct channel *ch)
     return leat_mem(ch->name, ch->size);
 }
 
-static void tell_thread(leat__waker *w)
+static void raise_event(int fd)
 {
     uint64_t one = 1;
-    ssize_t n = write(w->event, &one, sizeof one);
+    ssize_t n = write(fd, &one, sizeof one);
     (void)n; /* full means that it has been told already */
+}
+
+static void tell_thread(leat__waker *w)
+{
+    raise_event(w->event);
 }
 
 static void hint_locked(leat__waiter *q)
 {
     q->hint = true;
     pthread_cond_signal(&q->hinted);
+    if (q->told_fd >= 0)
+        raise_event(q->told_fd);
 }
 
 static void hint_channel_locked(struct channel *ch)
@@ -318,6 +326,7 @@ leat__waiter *leat__waiter_open(leat__waker *w, leat_bytes channel,
         return NULL;
     }
     q->waker = w;
+    q->told_fd = -1;
     pthread_mutex_lock(&w->lock);
     q->channel = channel_locked(w, channel, err);
     if (q->channel) {
@@ -357,6 +366,15 @@ bool leat__waiter_wait(leat__waiter *q, int64_t floor_ms)
     q->hint = false;
     pthread_mutex_unlock(&q->waker->lock);
     return hinted;
+}
+
+void leat__waiter_tell(leat__waiter *q, int event_fd)
+{
+    pthread_mutex_lock(&q->waker->lock);
+    q->told_fd = event_fd;
+    if (q->hint)
+        raise_event(event_fd);
+    pthread_mutex_unlock(&q->waker->lock);
 }
 
 void leat__waiter_poke(leat__waiter *q)

@@ -29,6 +29,10 @@ void leat__waiter_close(leat__waiter *q);
 /* True: hinted since the last call.  False: nothing for floor_ms. */
 bool leat__waiter_wait(leat__waiter *q, int64_t floor_ms);
 
+/* Hints also make this eventfd readable; it is borrowed.  Only a wait of 0 ms
+ * then tells whether there was one. */
+void leat__waiter_tell(leat__waiter *q, int event_fd);
+
 /* Hint it from here, to end its wait. */
 void leat__waiter_poke(leat__waiter *q);
 

@@ -31,13 +31,13 @@ bool leat__nonce_parse(leat_bytes text, leat__nonce *out);
 
 typedef struct leat__group_opts {
     leat__nonce self;
-    const char *name;     /* for people; copied                            */
-    bool stable;          /* the name supersedes an earlier life of itself */
+    const char *name; /* for people; copied                            */
+    bool stable;      /* the name supersedes an earlier life of itself */
     uint32_t partitions;
-    uint32_t cap;         /* owned at most; 0: no limit                    */
-    int64_t lease_ns;     /* TTL: silent for so long is dead               */
-    int64_t drain_ns;     /* then a draining partition is handed over all  */
-                          /* the same: its deliveries become stale         */
+    uint32_t cap;     /* owned at most; 0: no limit                    */
+    int64_t lease_ns; /* TTL: silent for so long is dead               */
+    int64_t drain_ns; /* then a draining partition is handed over all  */
+                      /* the same: its deliveries become stale         */
 } leat__group_opts;
 
 leat__group *leat__group_new(const leat__group_opts *o, leat_error *err);
@@ -50,7 +50,8 @@ typedef enum leat__group_do {
     LEAT__GROUP_BEAT,  /* write our record, read all: then beat_done        */
     LEAT__GROUP_TAKE,  /* compare-and-set the lease: then take_done         */
     LEAT__GROUP_DRAIN, /* hand out no more of it; call drained when nothing */
-                       /* of it is out, or keep, see below                  */
+                       /* of it is out                                      */
+    LEAT__GROUP_KEEP,  /* it stays ours after all: hand out of it again     */
     LEAT__GROUP_HAND,  /* give the lease up, to `to` if not zero: hand_done */
     LEAT__GROUP_DROP,  /* no longer ours: forget it at once (LOST)          */
     LEAT__GROUP_LEAVE, /* delete our record: we are through                 */
@@ -61,13 +62,13 @@ typedef enum leat__group_do {
 typedef struct leat__group_action {
     leat__group_do what;
     uint32_t partition;
-    uint64_t epoch;      /* HAND: of our lease                              */
-    leat__nonce from;    /* TAKE: take it also if this one, judged dead or  */
-    bool from_dead;      /* superseded, has it or was promised it           */
-    leat__nonce to;      /* HAND: zero for nobody in particular             */
-    leat__nonce other;   /* BURY                                            */
-    leat_bytes record;   /* BEAT: ours, to be written; BURY; lives until    */
-                         /* the next call                                   */
+    uint64_t epoch;    /* HAND: of our lease                              */
+    leat__nonce from;  /* TAKE: take it also if this one, judged dead or  */
+    bool from_dead;    /* superseded, has it or was promised it           */
+    leat__nonce to;    /* HAND: zero for nobody in particular             */
+    leat__nonce other; /* BURY                                            */
+    leat_bytes record; /* BEAT: ours, to be written; BURY; lives until    */
+                       /* the next call                                   */
 } leat__group_action;
 
 /* The next thing to do now; NOTHING: not before leat__group_due, or until

@@ -1,0 +1,1024 @@
+/*
+ * group.c: one member's share in deciding who owns which partition.
+ *
+ * A member writes its record with every beat (record.h) and gets all records
+ * back, read at one moment.  From them it knows who lives (view.c) and plans
+ * who should have what (plan.c).  It then acts for itself only: it gives up what
+ * it has above its quota, and takes what is free and named its own by the plan.
+ *
+ *      TAKE taken          DRAIN         drained, or too late: HAND done
+ *   none ----> taking ----> owned ----> draining ----> handing ----> none
+ *          refused: none      ^   KEEP     |          failed: HAND again
+ *                             +------------+
+ *
+ * Why it is safe: the lease decides, not the plan.  It is taken by
+ * compare-and-set with an epoch that only rises, and everything an owner does
+ * is checked against its nonce and epoch.  Two members with different plans
+ * collide at the lease, and one is refused.
+ *
+ * Why it ends: whoever sees the same records makes the same plan, so that there
+ * is one taker for every free partition.  A lease is given up to nobody in
+ * particular: records are read all at once and only get newer, so whoever sees
+ * a partition free sees the plan that names its taker, and a promise to one who
+ * does not know of it could only get stuck.
+ *
+ * What is not known is tried again.  A TAKE without an answer may have happened,
+ * or may happen yet: then the lease is ours, we do not know it, and others are
+ * refused in our name.  So a partition for which a TAKE was ever lost and that
+ * stays free in the records is taken once more, by us, plan or not.  A HAND
+ * without an answer is repeated with the same epoch.  A beat is one more beat.
+ *
+ * After an outage nothing is dropped by the clock alone: nobody judged us if
+ * nobody could look, and if somebody did, the lease says so to the next thing
+ * we do; the consumer asks with every beat whether its leases are still its own.
+ *
+ * A member that sees a later life of its stable name gives up all, without
+ * draining, and leaves.
+ *
+ * After a crash stay: the record, which is judged dead after a lease and a
+ * sixth and buried four leases later, when all others have judged for
+ * themselves; and leases in our name, which the plan's takers take.
+ */
+#include "topic/group.h"
+
+#include "base/mem.h"
+#include "topic/plan.h"
+#include "topic/view.h"
+
+#include <assert.h>
+
+enum {
+    TAKES_AT_ONCE = 256,  /* under way                                     */
+    REFUSED_AT_ONCE = 64, /* tried again after one look, in turn           */
+    FREE_FOR = 3,         /* plans, then a lost TAKE is tried again,       */
+    FREE_FOR_LONG = 30,   /* and once more if it was answered since        */
+    BURY_AT_ONCE = 16,
+    BURY_AFTER = 4, /* leases                                              */
+    NAME_ROOM = 4 * LEAT_NAME_MAX + 1
+};
+
+#define MS       ((int64_t)1000000)
+#define LONG_AGO (INT64_MIN / 4)
+
+enum state { NONE, TAKING, OWNED, DRAINING, HANDING };
+
+enum {
+    BUSY = 1,     /* an action of it is under way                           */
+    DRAINED = 2,  /* nothing of it is out                                   */
+    DOUBT = 4,    /* a TAKE was lost: it may be ours without our knowing    */
+    NOTED = 8,    /* there is a note of it                                  */
+    ANSWERED = 16 /* DOUBT, but one after it was answered                  */
+};
+
+struct part {
+    uint32_t ref; /* none: who is dead and has it, index in view + 1;      */
+                  /* taking: index in taking; owned and later: in own      */
+    uint8_t state, flags, todo;
+    uint8_t idle; /* plans in which it was free, with DOUBT                */
+};
+
+struct own {
+    uint32_t partition;
+    uint64_t epoch;
+    int64_t drain_ns; /* when draining is over                             */
+};
+
+struct taking {
+    uint32_t partition;
+    int64_t sent_ns;
+};
+
+struct note { /* who refused us */
+    uint32_t partition;
+    leat__nonce owner;
+};
+
+struct bits {
+    uint64_t *w;
+    uint32_t count, at;
+};
+
+struct leat__group {
+    leat__group_opts o;
+    char name[NAME_ROOM];
+    leat__view view;
+
+    struct part *part;
+    struct own *own;
+    size_t own_n, own_cap;
+    struct note *note;
+    size_t note_n, note_cap;
+    size_t turn; /* of the notes, see REFUSED_AT_ONCE                      */
+    struct bits todo, take; /* partitions with something to be given out   */
+    uint32_t words;
+    struct taking taking[TAKES_AT_ONCE];
+    size_t takes; /* under way */
+    size_t hands;
+    int64_t drain_ns; /* the first drain that is over, or INT64_MAX  */
+    leat__peer *bury[BURY_AT_ONCE];
+    size_t bury_n;
+
+    leat__buf record, claims;
+    bool claims_stale;
+    uint64_t beat, born;
+    bool registered; /* our record was in the last answer                  */
+    bool beating;    /* a BEAT is under way                                */
+    bool dirty;      /* our record says less than is the case              */
+    bool hinted, asked, failed;
+    bool restless;   /* something of ours is not done                      */
+    bool replan;     /* also if the next look shows nothing new            */
+    int64_t sent_ns; /* of the last BEAT, answered or not                  */
+    int64_t retry_ns;
+    int64_t safe_ns; /* sending of the last BEAT that counted              */
+    int64_t now_ns;  /* as last told                                       */
+    uint32_t members;
+    bool sure; /* all who share were seen to live */
+
+    bool leaving, superseded, out;
+    int64_t leave_ns; /* then we go, whatever is left                      */
+};
+
+/* ---- bits ------------------------------------------------------------- */
+
+static void bit_set(struct bits *b, uint32_t i)
+{
+    uint64_t m = UINT64_C(1) << (i % 64);
+    b->count += (b->w[i / 64] & m) == 0;
+    b->w[i / 64] |= m;
+}
+
+static void bit_clear(struct bits *b, uint32_t i)
+{
+    uint64_t m = UINT64_C(1) << (i % 64);
+    b->count -= (b->w[i / 64] & m) != 0;
+    b->w[i / 64] &= ~m;
+}
+
+/* Take the next one out, in turn; there is one. */
+static uint32_t bit_take(struct bits *b, uint32_t words)
+{
+    assert(b->count > 0);
+    while (b->w[b->at] == 0)
+        b->at = (b->at + 1) % words;
+    uint32_t i = b->at * 64 + (uint32_t)__builtin_ctzll(b->w[b->at]);
+    bit_clear(b, i);
+    return i;
+}
+
+static void bit_none(struct bits *b, uint32_t words)
+{
+    memset(b->w, 0, words * sizeof *b->w);
+    b->count = b->at = 0;
+}
+
+/* ---- making ----------------------------------------------------------- */
+
+leat__group *leat__group_new(const leat__group_opts *o, leat_error *err)
+{
+    leat__group *g = leat__zalloc(sizeof *g, err);
+    if (!g)
+        return NULL;
+    assert(o->partitions > 0 && o->lease_ns > 0);
+    g->o = *o;
+    leat__escape(g->name, sizeof g->name, o->name, strlen(o->name));
+    g->o.name = g->name;
+    g->view.self = o->self;
+    g->view.lease_ns = o->lease_ns;
+    g->view.suspect_ns = g->drain_ns = INT64_MAX;
+    g->sent_ns = g->safe_ns = LONG_AGO;
+    g->claims_stale = true;
+    g->words = (o->partitions + 63) / 64;
+    g->part = leat__calloc(o->partitions, sizeof *g->part, err);
+    g->todo.w = leat__calloc(g->words, sizeof *g->todo.w, err);
+    g->take.w = leat__calloc(g->words, sizeof *g->take.w, err);
+    if (!g->part || !g->todo.w || !g->take.w) {
+        leat__group_free(g);
+        return NULL;
+    }
+    return g;
+}
+
+void leat__group_free(leat__group *g)
+{
+    if (!g)
+        return;
+    leat__view_release(&g->view);
+    leat__free(g->part);
+    leat__free(g->own);
+    leat__free(g->note);
+    leat__free(g->todo.w);
+    leat__free(g->take.w);
+    leat__buf_release(&g->record);
+    leat__buf_release(&g->claims);
+    leat__free(g);
+}
+
+/* ---- when to beat ----------------------------------------------------- */
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Large groups beat less often: every beat reads all records. */
+static int64_t beat_every(const leat__group *g)
+{
+    return g->o.lease_ns / (g->members > 100 ? 3 : 6);
+}
+
+static int64_t look_every(const leat__group *g)
+{
+    int64_t look = least(g->o.lease_ns / 12, 1000 * MS);
+    int64_t crowd = g->members * 5 * MS;
+    return least(look > crowd ? look : crowd, beat_every(g));
+}
+
+/* Between two beats at least, however much happens. */
+static int64_t beat_gap(const leat__group *g)
+{
+    return least(10 * MS + g->members * MS, look_every(g));
+}
+
+static int64_t beat_at(const leat__group *g)
+{
+    if (g->beating)
+        return INT64_MAX;
+    if (g->asked)
+        return g->now_ns;
+    if (g->failed)
+        return g->retry_ns;
+    int64_t at = g->sent_ns + beat_every(g), soon = g->sent_ns + beat_gap(g);
+    if (g->restless)
+        at = least(at, g->sent_ns + look_every(g));
+    if (g->dirty || g->hinted)
+        at = least(at, soon);
+    if (g->view.suspect_ns < at)
+        at = g->view.suspect_ns > soon ? g->view.suspect_ns : soon;
+    return at;
+}
+
+/* ---- owning ----------------------------------------------------------- */
+
+static struct own *own_of(leat__group *g, uint32_t p)
+{
+    return &g->own[g->part[p].ref];
+}
+
+static void changed(leat__group *g)
+{
+    g->claims_stale = g->dirty = g->replan = true;
+}
+
+/* There is room: it was made when the TAKE was given out. */
+static void own_add(leat__group *g, uint32_t p, uint64_t epoch)
+{
+    assert(g->own_n < g->own_cap);
+    g->own[g->own_n] = (struct own){ p, epoch, INT64_MAX };
+    g->part[p].ref = (uint32_t)g->own_n++;
+    g->part[p].state = OWNED;
+    g->part[p].flags &= (uint8_t)~DRAINED;
+    changed(g);
+}
+
+static void own_remove(leat__group *g, uint32_t p)
+{
+    struct part *x = &g->part[p];
+    struct own last = g->own[--g->own_n];
+    g->own[x->ref] = last;
+    g->part[last.partition].ref = x->ref;
+    x->ref = 0;
+    x->state = NONE;
+    bit_clear(&g->todo, p);
+    changed(g);
+}
+
+static bool owned(const struct part *x)
+{
+    return x->state >= OWNED;
+}
+
+static void to_do(leat__group *g, uint32_t p, leat__group_do what)
+{
+    g->part[p].todo = (uint8_t)what;
+    bit_set(&g->todo, p);
+}
+
+/* ---- the plan --------------------------------------------------------- */
+
+/* Whom a look shows as what. */
+static bool is_self(const leat__group *g, const leat__peer *p)
+{
+    return leat__nonce_compare(&p->nonce, &g->o.self) == 0;
+}
+
+static bool has_share(const leat__peer *p)
+{
+    return p->text.n > 0 && p->readable && !p->rec.leaving && !p->silent &&
+           !leat__peer_gone(p);
+}
+
+/* Room for making a plan, in one piece: owner, have, cap, quota. */
+struct room {
+    int32_t *owner;
+    uint32_t *have, *cap, *quota;
+};
+
+static leat_code make_room(struct room *r, uint32_t partitions, size_t members,
+                           leat_error *err)
+{
+    r->owner = leat__alloc((partitions + 3 * members) * sizeof *r->owner, err);
+    if (!r->owner)
+        return LEAT_ENOMEM;
+    r->have = (uint32_t *)r->owner + partitions;
+    r->cap = r->have + members;
+    r->quota = r->cap + members;
+    return LEAT_OK;
+}
+
+/* What one record claims.  as: its index, or HELD, or for the dead FREE, which
+ * leaves a note of whom it is to be taken from. */
+static void claim(leat__group *g, struct room *r, const leat__peer *peer,
+                  int32_t as, uint32_t at)
+{
+    leat_bytes claims = peer->rec.claims;
+    uint32_t lo, hi;
+    while (leat__claims_next(&claims, &lo, &hi)) {
+        for (uint32_t p = lo; p <= hi && p < g->o.partitions; p++) {
+            if (as == LEAT__PLAN_FREE && g->part[p].state == NONE)
+                g->part[p].ref = at + 1;
+            else if (as != LEAT__PLAN_FREE && r->owner[p] < 0)
+                r->owner[p] = as;
+        }
+    }
+}
+
+static void clear_claims(leat__group *g, struct room *r)
+{
+    for (uint32_t p = 0; p < g->o.partitions; p++) {
+        r->owner[p] = LEAT__PLAN_FREE;
+        if (g->part[p].state == NONE)
+            g->part[p].ref = 0;
+    }
+}
+
+/* As what the claims of another count: its index, HELD, or FREE if it is dead.
+ * Its index is the next one if it has a share. */
+static int32_t standing(const leat__peer *p, size_t members)
+{
+    if (has_share(p))
+        return (int32_t)members;
+    return leat__peer_gone(p) ? LEAT__PLAN_FREE : LEAT__PLAN_HELD;
+}
+
+/* Two that claim the same: one was judged dead by the other.  It is silent to
+ * us, too, and what it claims is the other's. */
+static void survey_others(leat__group *g, struct room *r)
+{
+    size_t members = 0;
+    for (size_t i = 0; i < g->view.n; i++) {
+        const leat__peer *p = g->view.peers[i];
+        if (p->text.n == 0 || !p->readable)
+            continue;
+        if (!is_self(g, p))
+            claim(g, r, p, standing(p, members), (uint32_t)i);
+        members += is_self(g, p) ? !g->leaving : has_share(p);
+    }
+}
+
+/* Who shares, in the order of nonces; and how many live. */
+static void survey_members(leat__group *g, struct room *r, leat__plan *plan)
+{
+    plan->members = 0;
+    plan->me = SIZE_MAX;
+    g->members = 0;
+    g->sure = true;
+    for (size_t i = 0; i < g->view.n; i++) {
+        const leat__peer *p = g->view.peers[i];
+        bool self = is_self(g, p);
+        if (p->text.n == 0 || leat__peer_gone(p) ||
+            (self ? g->leaving : p->readable && p->rec.leaving))
+            continue;
+        g->members++;
+        if (!p->readable || (!self && !has_share(p)))
+            continue;
+        if (self)
+            plan->me = plan->members;
+        else if (!p->proven)
+            g->sure = false;
+        r->cap[plan->members++] = self ? g->o.cap : p->rec.cap;
+    }
+}
+
+/* Read all claims into r and plan; of ourselves what is, not what we said. */
+static void survey(leat__group *g, struct room *r, leat__plan *plan)
+{
+    clear_claims(g, r);
+    survey_members(g, r, plan);
+    survey_others(g, r);
+    int32_t me = plan->me < plan->members ? (int32_t)plan->me
+                                          : LEAT__PLAN_SPARE;
+    for (size_t i = 0; i < g->own_n; i++)
+        r->owner[g->own[i].partition] = me;
+}
+
+/* Drop the notes of what is no longer free; what is left is taken from its
+ * owner if that is dead by now. */
+static void heed_notes(leat__group *g, const struct room *r)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < g->note_n; i++) {
+        struct note n = g->note[i];
+        struct part *x = &g->part[n.partition];
+        size_t at = leat__view_find(&g->view, &n.owner);
+        if (x->state != NONE || r->owner[n.partition] != LEAT__PLAN_FREE ||
+            at == SIZE_MAX) {
+            x->flags &= (uint8_t)~NOTED;
+            continue;
+        }
+        if (leat__peer_gone(g->view.peers[at])) {
+            x->ref = (uint32_t)at + 1;
+            x->flags &= (uint8_t)~NOTED;
+            continue;
+        }
+        g->note[kept++] = n;
+    }
+    g->note_n = kept;
+}
+
+static void want(leat__group *g, uint32_t p, size_t *noted)
+{
+    struct part *x = &g->part[p];
+    g->restless = true;
+    if (x->flags & BUSY)
+        return;
+    if (x->flags & NOTED) {
+        size_t turns = (g->note_n + REFUSED_AT_ONCE - 1) / REFUSED_AT_ONCE;
+        size_t k = (*noted)++ / REFUSED_AT_ONCE;
+        if (turns > 1 && k % turns != g->turn % turns)
+            return;
+    }
+    bit_set(&g->take, p);
+}
+
+/* May it be ours since a TAKE was lost?  It stays free though it is another's
+ * to take.  A TAKE that was answered settles it, unless the lost one arrives
+ * only after that. */
+static bool doubtful(struct part *x)
+{
+    if (!(x->flags & DOUBT))
+        return false;
+    if (x->idle < FREE_FOR_LONG)
+        x->idle++;
+    return x->idle >= (x->flags & ANSWERED ? FREE_FOR_LONG : FREE_FOR);
+}
+
+static void choose_takes(leat__group *g, const leat__plan *plan)
+{
+    uint64_t nth = 0;
+    size_t noted = 0;
+    for (uint32_t p = 0; p < plan->partitions; p++) {
+        int32_t owner = plan->owner[p];
+        bool ours = nth >= plan->first && nth < plan->end;
+        bool wanted = nth < plan->wanted;
+        nth += owner < 0;
+        if (owner != LEAT__PLAN_FREE || !wanted) {
+            g->part[p].idle = 0;
+            continue;
+        }
+        if (ours || doubtful(&g->part[p]))
+            want(g, p, &noted);
+        else if (g->part[p].flags & DOUBT)
+            g->restless = true;
+    }
+    g->turn++;
+}
+
+static void give(leat__group *g, uint32_t p)
+{
+    const struct part *x = &g->part[p];
+    if (x->flags & BUSY)
+        return;
+    if (x->state == OWNED)
+        to_do(g, p, LEAT__GROUP_DRAIN);
+    else if (x->state == HANDING || (x->flags & DRAINED) ||
+             own_of(g, p)->drain_ns <= g->now_ns)
+        to_do(g, p, LEAT__GROUP_HAND);
+}
+
+/* What is handed over already goes on; the rest as the plan says. */
+static void choose_gives(leat__group *g, const leat__plan *plan)
+{
+    for (size_t i = 0; i < g->own_n; i++) {
+        uint32_t p = g->own[i].partition;
+        bool spare = plan->owner[p] == LEAT__PLAN_SPARE;
+        if (spare && g->part[p].state == OWNED && !g->sure && !g->leaving)
+            g->restless = true; /* the one it is for may be dead */
+        else if (spare || g->part[p].state == HANDING)
+            give(g, p);
+        else if (g->part[p].state == DRAINING)
+            to_do(g, p, LEAT__GROUP_KEEP);
+    }
+}
+
+/* While our record is not there, others do not count on us: we keep what we
+ * have and take nothing. */
+static void replan(leat__group *g, struct room *r)
+{
+    leat__plan plan = { .partitions = g->o.partitions,
+                        .owner = r->owner,
+                        .have = r->have,
+                        .cap = r->cap,
+                        .quota = r->quota };
+    g->replan = g->restless = false;
+    bit_none(&g->todo, g->words);
+    bit_none(&g->take, g->words);
+    survey(g, r, &plan);
+    if (!g->registered && !g->leaving) {
+        g->replan = true;
+        return;
+    }
+    leat__plan_make(&plan);
+    heed_notes(g, r);
+    if (plan.me < plan.members)
+        choose_takes(g, &plan);
+    choose_gives(g, &plan);
+    g->restless |= g->todo.count > 0 || g->takes > 0 || g->hands > 0;
+}
+
+/* ---- the end ---------------------------------------------------------- */
+
+/* Without draining: our later life has them already, or is about to.  The
+ * leases go before the record does, or whoever finds them in our name would
+ * have to watch for a lease whether we live. */
+static void hand_all(leat__group *g)
+{
+    bit_none(&g->take, g->words);
+    for (size_t i = 0; i < g->own_n; i++)
+        if (g->part[g->own[i].partition].state != HANDING)
+            to_do(g, g->own[i].partition, LEAT__GROUP_HAND);
+}
+
+/* Is a later life of our name there?  Our own record may be gone. */
+static bool outlived(const leat__group *g)
+{
+    leat_bytes name = leat_str(g->name);
+    for (size_t i = 0; g->o.stable && i < g->view.n; i++) {
+        const leat__peer *p = g->view.peers[i];
+        if (p->text.n == 0 || !p->readable || !p->rec.stable || is_self(g, p) ||
+            !leat_bytes_eq(p->rec.name, name))
+            continue;
+        if (p->rec.born > g->born ||
+            (p->rec.born == g->born &&
+             leat__nonce_compare(&p->nonce, &g->o.self) > 0))
+            return true;
+    }
+    return false;
+}
+
+void leat__group_leave(leat__group *g, int64_t now_ns)
+{
+    g->now_ns = now_ns;
+    if (g->leaving)
+        return;
+    g->leaving = g->dirty = g->replan = true;
+    g->leave_ns = now_ns + g->o.drain_ns + g->o.lease_ns;
+    bit_none(&g->take, g->words);
+    for (size_t i = 0; i < g->own_n && !g->superseded; i++)
+        give(g, g->own[i].partition);
+}
+
+/* Nothing is ours and nothing may become ours. */
+static bool through(const leat__group *g)
+{
+    if (!g->leaving && !g->superseded)
+        return false;
+    if (g->leaving && g->now_ns >= g->leave_ns)
+        return true;
+    return g->own_n == 0 && g->takes == 0 && g->hands == 0 && !g->beating;
+}
+
+/* ---- burying ---------------------------------------------------------- */
+
+/* The first of the living does it; two who think they are do no harm. */
+static void choose_burials(leat__group *g)
+{
+    bool first = true;
+    g->bury_n = 0;
+    for (size_t i = 0; i < g->view.n && first; i++) {
+        const leat__peer *p = g->view.peers[i];
+        if (is_self(g, p))
+            break;
+        first = !has_share(p);
+    }
+    for (size_t i = 0; i < g->view.n && first; i++) {
+        leat__peer *p = g->view.peers[i];
+        if (p->text.n > 0 && leat__peer_gone(p) && !is_self(g, p) &&
+            g->now_ns - p->gone_ns >= BURY_AFTER * g->o.lease_ns &&
+            g->bury_n < BURY_AT_ONCE)
+            g->bury[g->bury_n++] = p;
+    }
+}
+
+/* ---- what happened ---------------------------------------------------- */
+
+/* Read our own record: does the beat count, who are we? */
+static void know_self(leat__group *g, int64_t sent_ns)
+{
+    size_t at = leat__view_find(&g->view, &g->o.self);
+    const leat__peer *p = at < SIZE_MAX ? g->view.peers[at] : NULL;
+    g->registered = p && p->text.n > 0 && p->readable;
+    if (!g->registered) {
+        g->dirty = true;
+        return;
+    }
+    g->born = p->rec.born;
+    if (p->rec.beat > g->beat) /* not ours: it would silence us */
+        g->beat = p->rec.beat;
+    else if (p->rec.beat == g->beat)
+        g->safe_ns = sent_ns;
+}
+
+leat_code leat__group_beat_done(leat__group *g, int64_t sent_ns, int64_t now_ns,
+                                const leat__group_record *records, size_t n,
+                                leat_error *err)
+{
+    struct room r = { 0 };
+    bool news = false;
+    leat_code rc = make_room(&r, g->o.partitions,
+                             g->view.n + g->view.waiting + n + 1, err);
+    if (rc == LEAT_OK)
+        rc = leat__view_look(&g->view, sent_ns, now_ns, records, n, &news, err);
+    if (rc != LEAT_OK) {
+        leat__free(r.owner);
+        return rc;
+    }
+    g->now_ns = now_ns;
+    g->beating = g->failed = false;
+    know_self(g, sent_ns);
+    if (!g->superseded && news && outlived(g)) {
+        g->superseded = true;
+        hand_all(g);
+    }
+    if (!g->superseded && (news || g->replan || g->restless))
+        replan(g, &r);
+    choose_burials(g);
+    leat__free(r.owner);
+    return LEAT_OK;
+}
+
+void leat__group_beat_failed(leat__group *g, int64_t now_ns)
+{
+    g->now_ns = now_ns;
+    g->beating = false;
+    g->failed = true;
+    g->retry_ns = now_ns + least(g->o.lease_ns / 12, 250 * MS);
+}
+
+/* An answer to a TAKE: when that was sent, or INT64_MAX if none was. */
+static int64_t take_answered(leat__group *g, uint32_t p, int64_t now_ns)
+{
+    struct part *x = &g->part[p];
+    g->now_ns = now_ns;
+    assert(p < g->o.partitions);
+    if (x->state != TAKING)
+        return INT64_MAX;
+    int64_t sent_ns = g->taking[x->ref].sent_ns;
+    struct taking last = g->taking[--g->takes];
+    g->taking[x->ref] = last;
+    g->part[last.partition].ref = x->ref;
+    x->ref = 0;
+    x->state = NONE;
+    x->flags &= (uint8_t)~BUSY;
+    return sent_ns;
+}
+
+/* Whether an answer to a HAND is expected still. */
+static bool hand_answered(leat__group *g, uint32_t p, int64_t now_ns)
+{
+    struct part *x = &g->part[p];
+    g->now_ns = now_ns;
+    assert(p < g->o.partitions);
+    if (!(x->flags & BUSY) || x->state == TAKING)
+        return false;
+    x->flags &= (uint8_t)~BUSY;
+    g->hands--;
+    return x->state == HANDING;
+}
+
+static void doubt(leat__group *g, uint32_t p)
+{
+    struct part *x = &g->part[p];
+    x->flags |= DOUBT;
+    x->flags &= (uint8_t)~ANSWERED;
+    x->idle = FREE_FOR - 1;
+    g->restless = true;
+}
+
+/* An answer that took longer than half a lease is from before a pause, in which
+ * we may have been judged: the lease may be another's already, and the beats
+ * that make us safe again came after it.  We take it anew. */
+void leat__group_taken(leat__group *g, uint32_t p, uint64_t epoch,
+                       int64_t now_ns)
+{
+    int64_t sent_ns = take_answered(g, p, now_ns);
+    if (sent_ns == INT64_MAX)
+        return;
+    g->part[p].flags |= ANSWERED;
+    own_add(g, p, epoch);
+    if (g->leaving && !g->superseded)
+        to_do(g, p, LEAT__GROUP_DRAIN);
+    else if (g->superseded)
+        to_do(g, p, LEAT__GROUP_HAND);
+    else if (now_ns - sent_ns > g->o.lease_ns / 2) {
+        to_do(g, p, LEAT__GROUP_DROP);
+        doubt(g, p);
+    }
+}
+
+/* Without memory for a note we try again at every look. */
+static void note(leat__group *g, uint32_t p, const leat__nonce *owner)
+{
+    if (g->part[p].flags & NOTED) {
+        for (size_t i = 0; i < g->note_n; i++)
+            if (g->note[i].partition == p)
+                g->note[i].owner = *owner;
+        return;
+    }
+    if (g->note_n == g->note_cap) {
+        size_t cap = g->note_cap * 2 + 16;
+        struct note *more = leat__realloc(g->note, cap * sizeof *more, NULL);
+        if (!more)
+            return;
+        g->note = more;
+        g->note_cap = cap;
+    }
+    g->note[g->note_n++] = (struct note){ p, *owner };
+    g->part[p].flags |= NOTED;
+}
+
+void leat__group_take_refused(leat__group *g, uint32_t p,
+                              const leat__nonce *owner, int64_t now_ns)
+{
+    if (take_answered(g, p, now_ns) == INT64_MAX)
+        return;
+    g->part[p].flags |= ANSWERED;
+    g->part[p].idle = 0;
+    g->restless = true;
+    leat__view_named(&g->view, owner, now_ns);
+    note(g, p, owner);
+}
+
+void leat__group_take_failed(leat__group *g, uint32_t p, int64_t now_ns)
+{
+    if (take_answered(g, p, now_ns) < INT64_MAX)
+        doubt(g, p);
+}
+
+void leat__group_drained(leat__group *g, uint32_t p, int64_t now_ns)
+{
+    struct part *x = &g->part[p];
+    g->now_ns = now_ns;
+    if (x->state != DRAINING || (x->flags & DRAINED))
+        return;
+    x->flags |= DRAINED;
+    to_do(g, p, LEAT__GROUP_HAND);
+}
+
+void leat__group_hand_done(leat__group *g, uint32_t p, int64_t now_ns)
+{
+    if (hand_answered(g, p, now_ns))
+        own_remove(g, p);
+}
+
+void leat__group_hand_failed(leat__group *g, uint32_t p, int64_t now_ns)
+{
+    if (!hand_answered(g, p, now_ns))
+        return;
+    g->restless = true;
+    if (g->superseded) /* no plan says it once more */
+        to_do(g, p, LEAT__GROUP_HAND);
+}
+
+void leat__group_fenced(leat__group *g, uint32_t p, uint64_t epoch,
+                        int64_t now_ns)
+{
+    g->now_ns = now_ns;
+    if (owned(&g->part[p]) && own_of(g, p)->epoch == epoch) {
+        own_remove(g, p);
+        g->hinted = true;
+    }
+}
+
+void leat__group_hint(leat__group *g, int64_t now_ns)
+{
+    g->now_ns = now_ns;
+    g->hinted = true;
+}
+
+void leat__group_beat_now(leat__group *g)
+{
+    g->asked = true;
+}
+
+/* ---- what is to be done ----------------------------------------------- */
+
+static leat_code list_claims(leat__group *g)
+{
+    uint32_t n = g->o.partitions;
+    leat_code rc = LEAT_OK;
+    g->claims.n = 0;
+    for (uint32_t p = 0, lo; p < n && rc == LEAT_OK; p++) {
+        if (!owned(&g->part[p]))
+            continue;
+        for (lo = p; p + 1 < n && owned(&g->part[p + 1]);)
+            p++;
+        rc = leat__claims_add(&g->claims, lo, p, NULL);
+    }
+    g->claims_stale = rc != LEAT_OK;
+    return rc;
+}
+
+/* Without memory we try again a little later. */
+static bool beat(leat__group *g, leat__group_action *a)
+{
+    leat__record r = { .beat = g->beat + 1,
+                       .born = g->born,
+                       .cap = g->o.cap,
+                       .leaving = g->leaving || g->superseded,
+                       .stable = g->o.stable,
+                       .name = leat_str(g->name) };
+    g->record.n = 0;
+    g->asked = g->hinted = false;
+    leat_code rc = g->claims_stale ? list_claims(g) : LEAT_OK;
+    r.claims = leat__buf_bytes(&g->claims);
+    if (rc == LEAT_OK)
+        rc = leat__record_format(&g->record, &r, g->born && !g->registered,
+                                 NULL);
+    if (rc != LEAT_OK) {
+        leat__group_beat_failed(g, g->now_ns);
+        return false;
+    }
+    g->beat++;
+    g->beating = true;
+    g->dirty = false;
+    g->sent_ns = g->now_ns;
+    a->what = LEAT__GROUP_BEAT;
+    a->record = leat__buf_bytes(&g->record);
+    return true;
+}
+
+/* Hand over what drained for too long, and note the next that will. */
+static void end_drains(leat__group *g)
+{
+    g->drain_ns = INT64_MAX;
+    for (size_t i = 0; i < g->own_n; i++) {
+        const struct own *o = &g->own[i];
+        if (g->part[o->partition].state != DRAINING)
+            continue;
+        if (o->drain_ns <= g->now_ns)
+            to_do(g, o->partition, LEAT__GROUP_HAND);
+        else
+            g->drain_ns = least(g->drain_ns, o->drain_ns);
+    }
+}
+
+static void do_own(leat__group *g, leat__group_action *a)
+{
+    uint32_t p = bit_take(&g->todo, g->words);
+    struct part *x = &g->part[p];
+    struct own *o = own_of(g, p);
+    a->what = (leat__group_do)x->todo;
+    a->partition = p;
+    a->epoch = o->epoch;
+    switch (a->what) {
+    case LEAT__GROUP_DRAIN:
+        x->state = DRAINING;
+        o->drain_ns = g->now_ns + g->o.drain_ns;
+        g->drain_ns = least(g->drain_ns, o->drain_ns);
+        break;
+    case LEAT__GROUP_KEEP:
+        x->state = OWNED;
+        x->flags &= (uint8_t)~DRAINED;
+        break;
+    case LEAT__GROUP_HAND:
+        x->state = HANDING;
+        x->flags |= BUSY;
+        g->hands++;
+        break;
+    default:
+        assert(a->what == LEAT__GROUP_DROP);
+        own_remove(g, p);
+    }
+}
+
+/* Room for owning all that is being taken. */
+static bool room_to_own(leat__group *g)
+{
+    size_t need = g->own_n + g->takes + 1;
+    if (need <= g->own_cap)
+        return true;
+    size_t cap = need + need / 2 + 4;
+    struct own *more = leat__realloc(g->own, cap * sizeof *more, NULL);
+    if (!more)
+        return false;
+    g->own = more;
+    g->own_cap = cap;
+    return true;
+}
+
+/* A plan is acted on while it is fresh: who was paused in between has to look
+ * again before it takes from one it judged dead. */
+static bool may_take(leat__group *g)
+{
+    if (g->take.count == 0 || g->takes >= TAKES_AT_ONCE)
+        return false;
+    if (g->now_ns - g->view.sent_ns > g->o.lease_ns / 3) {
+        bit_none(&g->take, g->words);
+        g->hinted = g->replan = true;
+        return false;
+    }
+    if (room_to_own(g))
+        return true;
+    bit_none(&g->take, g->words);
+    g->restless = g->replan = true;
+    return false;
+}
+
+static void do_take(leat__group *g, leat__group_action *a)
+{
+    uint32_t p = bit_take(&g->take, g->words);
+    struct part *x = &g->part[p];
+    a->what = LEAT__GROUP_TAKE;
+    a->partition = p;
+    a->from_dead = x->ref > 0;
+    if (a->from_dead)
+        a->from = g->view.peers[x->ref - 1]->nonce;
+    x->state = TAKING;
+    x->flags |= BUSY;
+    x->ref = (uint32_t)g->takes;
+    g->taking[g->takes++] = (struct taking){ p, g->now_ns };
+}
+
+static void do_bury(leat__group *g, leat__group_action *a)
+{
+    const leat__peer *p = g->bury[--g->bury_n];
+    a->what = LEAT__GROUP_BURY;
+    a->other = p->nonce;
+    a->record = leat__buf_bytes(&p->text);
+}
+
+leat__group_action leat__group_next(leat__group *g, int64_t now_ns)
+{
+    leat__group_action a = { .what = LEAT__GROUP_NOTHING };
+    g->now_ns = now_ns;
+    if (g->out)
+        return a;
+    if (now_ns >= g->drain_ns)
+        end_drains(g);
+    if (through(g)) {
+        a.what = LEAT__GROUP_LEAVE;
+        g->out = true;
+    } else if (beat_at(g) <= now_ns && beat(g, &a)) {
+        return a;
+    } else if (g->todo.count > 0) {
+        do_own(g, &a);
+    } else if (may_take(g)) {
+        do_take(g, &a);
+    } else if (g->bury_n > 0) {
+        do_bury(g, &a);
+    }
+    return a;
+}
+
+int64_t leat__group_due(const leat__group *g)
+{
+    if (g->out)
+        return INT64_MAX;
+    if (g->todo.count > 0 || g->bury_n > 0 || through(g) ||
+        (g->take.count > 0 && g->takes < TAKES_AT_ONCE))
+        return g->now_ns;
+    int64_t at = least(beat_at(g), g->drain_ns);
+    return g->leaving ? least(at, g->leave_ns) : at;
+}
+
+/* ---- what is the case ------------------------------------------------- */
+
+int64_t leat__group_safe_until(const leat__group *g)
+{
+    return g->safe_ns + g->o.lease_ns;
+}
+
+bool leat__group_owns(const leat__group *g, uint32_t p)
+{
+    return p < g->o.partitions && owned(&g->part[p]);
+}
+
+uint32_t leat__group_owned(const leat__group *g)
+{
+    return (uint32_t)g->own_n;
+}
+
+uint32_t leat__group_members(const leat__group *g)
+{
+    return g->members;
+}

@@ -1,0 +1,97 @@
+--#include "redis/clock.lua"
+-- take.lua: take the lease of a partition, and read where its group stands.
+--
+-- KEYS   1 lease   hash: o owner's nonce or "", e epoch, to promised nonce or ""
+--        2 cursor  hash: e epoch, c last settled position, m read mark,
+--                  n entries ever added up to c ("" unknown), s settled ranges,
+--                  t attempts, q number of the last save
+--        3 log     stream
+-- ARGV   1 our nonce
+--        2 nonce judged dead, or ""
+--        3 where a new group starts: "start", "end", "MS-SEQ", "@MS"
+--        4 name of the group, mirrored for the server's own tools
+--        5 milliseconds after which a forgotten lease is swept away
+-- result {"1", epoch, c, m, n, s, t}   it is ours
+--        {"0", nonce}                  it is this one's, or promised to it
+-- states free | promised to us or to the dead | the dead's | ours  ->  ours,
+--        always with a higher epoch, which fences all who had it before
+--
+-- Late it does no harm that would not be noticed: who has the lease by then and
+-- is not the one judged dead keeps it; if it was free we own what we do not
+-- know of, and find out by taking it once more.  A member judged dead that came
+-- back meanwhile is fenced at its next step: nothing is settled twice.
+
+local me, dead, start = ARGV[1], ARGV[2], ARGV[3]
+local lease = redis.call('HMGET', KEYS[1], 'o', 'e', 'to')
+local cur = redis.call('HMGET', KEYS[2], 'c', 'm', 'n', 's', 't', 'e')
+
+local function yields(nonce)
+    return not nonce or nonce == '' or nonce == me or
+           (dead ~= '' and nonce == dead)
+end
+local owner, to = lease[1], lease[3]
+if not yields(owner) then
+    return {'0', owner}
+end
+if (not owner or owner == '') and not yields(to) then
+    return {'0', to}
+end
+
+-- What the stream says of itself; nil where there is none, which XINFO would
+-- call an error.
+local function stream()
+    if redis.call('EXISTS', KEYS[3]) == 0 then
+        return nil
+    end
+    local flat, facts = redis.call('XINFO', 'STREAM', KEYS[3]), {}
+    for i = 1, #flat, 2 do
+        facts[flat[i]] = flat[i + 1]
+    end
+    return facts
+end
+
+-- A new group's position and how many entries were added up to it.
+local function begin()
+    if start == 'start' or start == 'end' then
+        local facts = stream()
+        if not facts then
+            return '0-0', '0'
+        end
+        local added = tonumber(facts['entries-added'])      -- Redis 7
+        if start == 'end' then
+            return facts['last-generated-id'],
+                   added and string.format('%.0f', added) or ''
+        end
+        return '0-0', added and
+               string.format('%.0f', added - tonumber(facts['length'])) or ''
+    end
+    local ms = tonumber(string.match(start, '^@(%d+)$'))
+    if ms then
+        return ms == 0 and '0-0' or
+               string.format('%.0f-18446744073709551615', ms - 1), ''
+    end
+    return string.match(start, '^%d+%-%d+$'), ''
+end
+
+local c, n = cur[1], cur[3]
+if not c then
+    c, n = begin()
+    if not c then
+        return redis.error_reply('ERR not a position to start from')
+    end
+end
+
+local epoch = string.format('%.0f', math.max(
+    (tonumber(lease[2]) or 0) + 1, (tonumber(cur[6]) or 0) + 1, now_us()))
+
+-- First a write that Redis allows when it is full.
+redis.call('PEXPIRE', KEYS[1], ARGV[5])
+redis.call('HSET', KEYS[1], 'o', me, 'e', epoch, 'to', '')
+redis.call('PEXPIRE', KEYS[1], ARGV[5])
+redis.call('HSET', KEYS[2], 'e', epoch, 'q', '0')
+if not cur[1] then
+    redis.call('HSET', KEYS[2], 'c', c, 'm', c, 'n', n, 's', '', 't', '')
+end
+-- BUSYGROUP says that it is there.
+redis.pcall('XGROUP', 'CREATE', KEYS[3], ARGV[4], c, 'MKSTREAM')
+return {'1', epoch, c, cur[2] or c, n or '', cur[4] or '', cur[5] or ''}
