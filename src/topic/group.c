@@ -32,7 +32,8 @@
  * nobody could look, and if somebody did, the lease says so to the next thing
  * we do; the consumer asks with every beat whether its leases are still its own.
  *
- * A member that sees a later life of its stable name drops all and leaves.
+ * A member that sees a later life of its stable name gives up all, without
+ * draining, and leaves.
  *
  * After a crash stay: the record, which is judged dead after a lease and a
  * sixth and buried four leases later, when all others have judged for
@@ -546,11 +547,15 @@ static void replan(leat__group *g, struct room *r)
 
 /* ---- the end ---------------------------------------------------------- */
 
-static void drop_all(leat__group *g)
+/* Without draining: our later life has them already, or is about to.  The
+ * leases go before the record does, or whoever finds them in our name would
+ * have to watch for a lease whether we live. */
+static void hand_all(leat__group *g)
 {
     bit_none(&g->take, g->words);
     for (size_t i = 0; i < g->own_n; i++)
-        to_do(g, g->own[i].partition, LEAT__GROUP_DROP);
+        if (g->part[g->own[i].partition].state != HANDING)
+            to_do(g, g->own[i].partition, LEAT__GROUP_HAND);
 }
 
 /* Is a later life of our name there?  Our own record may be gone. */
@@ -652,7 +657,7 @@ leat_code leat__group_beat_done(leat__group *g, int64_t sent_ns, int64_t now_ns,
     know_self(g, sent_ns);
     if (!g->superseded && news && outlived(g)) {
         g->superseded = true;
-        drop_all(g);
+        hand_all(g);
     }
     if (!g->superseded && (news || g->replan || g->restless))
         replan(g, &r);
@@ -723,7 +728,7 @@ void leat__group_taken(leat__group *g, uint32_t p, uint64_t epoch,
     if (g->leaving && !g->superseded)
         to_do(g, p, LEAT__GROUP_DRAIN);
     else if (g->superseded)
-        to_do(g, p, LEAT__GROUP_DROP);
+        to_do(g, p, LEAT__GROUP_HAND);
     else if (now_ns - sent_ns > g->o.lease_ns / 2) {
         to_do(g, p, LEAT__GROUP_DROP);
         doubt(g, p);
@@ -787,8 +792,11 @@ void leat__group_hand_done(leat__group *g, uint32_t p, int64_t now_ns)
 
 void leat__group_hand_failed(leat__group *g, uint32_t p, int64_t now_ns)
 {
-    if (hand_answered(g, p, now_ns))
-        g->restless = true;
+    if (!hand_answered(g, p, now_ns))
+        return;
+    g->restless = true;
+    if (g->superseded) /* no plan says it once more */
+        to_do(g, p, LEAT__GROUP_HAND);
 }
 
 void leat__group_fenced(leat__group *g, uint32_t p, uint64_t epoch,

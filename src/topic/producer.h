@@ -59,6 +59,7 @@ struct leat__producer {
     uint64_t sure;    /* and below this they are final   */
     uint64_t back;    /* did certainly not leave         */
     bool no_memory;   /* for the next command            */
+    bool full;        /* more is queued than the window takes */
     char ms_text[24]; /* the last id's, up to and with the '-'  */
     size_t ms_size;
     uint64_t ms;

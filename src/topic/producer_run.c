@@ -36,6 +36,8 @@ typedef struct nap {
     int fd; /* of the connection; -1: none */
     short events;
     int64_t until_ns; /* INT64_MAX: for ever */
+    bool lingers;     /* for more messages to send */
+    bool full;        /* is the window: answers come first */
 } nap;
 
 void leat__producer_poke(leat__producer *p)
@@ -263,7 +265,7 @@ static void connect_once(leat__producer *p)
 }
 
 /* The connection is of no more use; all its verdicts have been told.  What did
- * not leave is queued as before, and if the connection was good for nothing, its
+ * not leave is queued as before; if the connection was good for nothing, its
  * time goes on. */
 static void drop(leat__producer *p)
 {
@@ -313,7 +315,9 @@ static nap plan_nap(const leat__producer *p)
               .until_ns = leat__conn_deadline(c) };
     if (leat__outq_left(&c->out) > 0)
         z.events |= POLLOUT;
-    if (p->linger_until_ns && p->linger_until_ns < z.until_ns)
+    z.full = p->full;
+    z.lingers = p->linger_until_ns != 0;
+    if (z.lingers && p->linger_until_ns < z.until_ns)
         z.until_ns = p->linger_until_ns;
     return z;
 }
@@ -324,8 +328,7 @@ static void shorten(leat__producer *p, nap *z, bool sent_all)
 {
     pthread_mutex_lock(&p->lock);
     bool idle = p->tail == p->head, new = p->tail != p->seen;
-    bool fresh = sent_all && p->tail > p->next &&
-                 p->next - p->head < (uint64_t)p->opts->window;
+    bool fresh = sent_all && p->tail > p->next && !z->full;
     p->seen = p->tail;
     p->asleep = idle && !new && !p->stopping;
     bool for_ever = p->asleep;
@@ -334,7 +337,7 @@ static void shorten(leat__producer *p, nap *z, bool sent_all)
     pthread_mutex_unlock(&p->lock);
 
     int64_t most = INT64_MAX;
-    if (z->events & POLLOUT || p->linger_until_ns)
+    if (z->events & POLLOUT || z->lingers)
         most = leat__deadline_ns(TICK_MS);
     else if (fresh)
         most = 0;

@@ -166,6 +166,7 @@ static uint64_t take(leat__producer *p)
     p->linger_until_ns = 0;
     pthread_mutex_lock(&p->lock);
     uint64_t n = p->tail - p->next, most = room(p);
+    p->full = n > most;
     if (n > most)
         n = most;
     if (n > 0 && lingers_locked(p))

@@ -115,6 +115,16 @@ static leat__peer *known(const leat__view *v, size_t i,
     return at < SIZE_MAX ? v->peers[at] : NULL;
 }
 
+/* Room for another text; what is there may move, and is read again. */
+static leat_code make_room(leat__peer *p, size_t n, leat_error *err)
+{
+    const char *was = p->text.p;
+    leat_code rc = leat__buf_reserve(&p->text, n, err);
+    if (rc == LEAT_OK && p->text.p != was && p->text.n > 0)
+        p->readable = leat__record_parse(leat__buf_bytes(&p->text), &p->rec);
+    return rc;
+}
+
 /* Known or new, with room for its text; NULL without memory. */
 static leat__peer *peer_for(leat__view *v, size_t i,
                             const leat__group_record *r, leat_error *err)
@@ -122,7 +132,7 @@ static leat__peer *peer_for(leat__view *v, size_t i,
     leat__peer *p = known(v, i, &r->nonce);
     if (!p)
         p = append(v, &r->nonce, err);
-    if (!p || leat__buf_reserve(&p->text, r->text.n, err) != LEAT_OK)
+    if (!p || make_room(p, r->text.n, err) != LEAT_OK)
         return NULL;
     return p;
 }
@@ -162,26 +172,37 @@ static bool merge(leat__view *v)
     return true;
 }
 
-static bool says_the_same(const leat__peer *p, const leat__record *r,
-                          bool readable)
+/* The views into the old text, moved to where the same words stand now. */
+static void rebase(leat__record *r, uint64_t beat, leat_bytes rest)
 {
-    return p->text.n > 0 && p->readable && readable &&
-           leat_bytes_eq(p->rec.rest, r->rest);
+    const char *from = r->rest.p, *to = rest.p;
+    r->claims.p = to + ((const char *)r->claims.p - from);
+    r->name.p = to + ((const char *)r->name.p - from);
+    r->rest = rest;
+    r->beat = beat;
 }
 
-/* Take over a text that differs; whether more than the counter does. */
+/* Take over a text that differs; whether it says anything else than before, but
+ * for the counter.  Mostly it does not, and is not read again. */
 static bool update(leat__peer *p, leat_bytes text, bool first, int64_t now_ns)
 {
-    leat__record r;
-    bool readable = leat__record_parse(text, &r);
-    bool same = says_the_same(p, &r, readable) && !p->silent && p->proven;
-    p->proven = !first;
+    uint64_t beat = 0;
+    leat_bytes rest;
+    bool same = p->text.n > 0 && p->readable &&
+                leat__record_head(text, &beat, &rest) &&
+                leat_bytes_eq(rest, p->rec.rest);
+    bool news = !same || p->silent || !p->proven;
+    size_t head = same ? text.n - rest.n : 0;
     p->text.n = 0;
     (void)leat__buf_add(&p->text, text.p, text.n, NULL); /* there is room */
-    p->readable = leat__record_parse(leat__buf_bytes(&p->text), &p->rec);
+    if (same)
+        rebase(&p->rec, beat, leat_mem(p->text.p + head, rest.n));
+    else
+        p->readable = leat__record_parse(leat__buf_bytes(&p->text), &p->rec);
+    p->proven = !first;
     p->seen_ns = now_ns;
     p->dead = p->silent = false;
-    return !same;
+    return news;
 }
 
 static bool apply(leat__view *v, const leat__group_record *records, size_t n,

@@ -39,7 +39,7 @@ sim_counts sim_total;
 
 typedef struct owned {
     uint32_t p;
-    bool given; /* a HAND was sent: nothing of it is handed out            */
+    bool draining; /* nothing of it is handed out */
     uint64_t epoch;
 } owned;
 
@@ -275,7 +275,7 @@ static void check_belief(sim_world *w, int who)
     for (size_t i = 0; i < a->own_n; i++) {
         owned o = a->own[i];
         const sim_lease *l = &w->s.lease[o.p];
-        if (o.given || o.epoch <= l->raced ||
+        if (o.draining || o.epoch <= l->raced ||
             sim_renew(&w->s, o.p, who, o.epoch))
             continue;
         sim_fail(w, "member %d hands out %u, which is %d's", who, o.p,
@@ -577,12 +577,14 @@ static void carry_out(sim_world *w, int who, const leat__group_action *act)
     int64_t drain = (int64_t)sim_random(w, (uint64_t)w->o.drain_ns * 5 / 4 + 1);
     switch (act->what) {
     case LEAT__GROUP_DRAIN:
+        a->own[a->place[act->partition] - 1].draining = true;
         push(w, (event){ .at = w->now + drain,
                          .type = DRAINED,
                          .who = who,
                          .p = act->partition });
         return;
     case LEAT__GROUP_KEEP:
+        a->own[a->place[act->partition] - 1].draining = false;
         return;
     case LEAT__GROUP_DROP:
         disbelieve(a, act->partition);
@@ -594,8 +596,6 @@ static void carry_out(sim_world *w, int who, const leat__group_action *act)
     default:
         break;
     }
-    if (act->what == LEAT__GROUP_HAND && a->place[act->partition])
-        a->own[a->place[act->partition] - 1].given = true;
     request *r = request_new(act, who, more);
     r->sent_local = local(w, a);
     r->look_up = a->look_up;
