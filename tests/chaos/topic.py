@@ -8,6 +8,11 @@ and leave every 200 ms; producers are killed; the server is killed, stopped,
 paused, its clock is moved, its scripts are flushed; connections are cut at any
 byte, held, refused and killed.
 
+A command that was on its way when its sender gave up may land behind the
+sender's next: its outcome was unknown, and so is its place.  The logs are looked
+at for such, which are not the consumers' fault; an acknowledged message among
+them would be the producer's, as would be one that was written twice.
+
 At the end all is healed.  What was acknowledged must have had its effect, first
 effects of a key in its producer's order, nothing that was not sent, no epoch of
 a partition with two owners.  The effects are kept as a store would that refuses
@@ -47,6 +52,10 @@ SAFE = 1000         # the keys of the last round
 
 def url(proxy):
     return f"redis://127.0.0.1:{proxy.port}"
+
+
+BODIES = ("local out = {} for _, e in ipairs(redis.call('XRANGE', KEYS[1], "
+          "'-', '+')) do out[#out + 1] = e[2][6] end return out")
 
 
 class Run:
@@ -326,6 +335,25 @@ class Run:
         self.through([w], "consumer")
         return self.ledgers.read().twice - before
 
+    def look_at_logs(self, verdict):
+        """What the producers left there, in its order."""
+        late = misplaced = again = 0
+        for i in range(PARTITIONS):
+            last, seen = {}, set()
+            for text in self.redis.ask_all(
+                    f'EVAL "{BODIES}" 1 leat:{{orders/{i}}}:log'):
+                key, seq = divmod(int(text), 1 << 32)
+                again += text in seen
+                seen.add(text)
+                if seq < last.get(key, 0):
+                    late += 1
+                    misplaced += self.ledgers.was_acked(key, seq)
+                last[key] = max(seq, last.get(key, 0))
+        verdict["late"] = late
+        verdict["misplaced"] = misplaced
+        verdict["written_twice"] = again
+        verdict["reordered"] = abs(verdict["reordered"] - late)
+
     def end(self):
         self.heal()
         for w in self.producers:
@@ -381,6 +409,7 @@ def main():
         again = run.end()
         say(f"{time.monotonic() - start:7.2f}  all have ended")
         verdict = judge(rig, run.dir, o.seed, run.stuck)
+        run.look_at_logs(verdict)
     verdict["bound"] = run.bound + run.ledgers.losses(LEASE) * IN_FLIGHT
     verdict["repeated"] = max(verdict["duplicated"] - verdict["bound"], 0)
     verdict["unsettled"] = again
@@ -391,7 +420,7 @@ def main():
         ("partitions changed hands",
          run.ledgers.counts[OWNER] > 2 * PARTITIONS)],
         tuple(k for k in FAULTS if k != "duplicated") +
-        ("shared", "repeated", "unsettled"))
+        ("shared", "repeated", "unsettled", "misplaced", "written_twice"))
 
 
 if __name__ == "__main__":
