@@ -594,8 +594,12 @@ def a_program_gets_body_and_attributes(b):
     b.good("topic", "send", "orders", "-f", "-", "-p", "1", "-k", "the key",
            "-t", "the.type", "-H", "Trace-Parent:00-1", "-H", "trace_parent:2",
            "-H", "empty:", stdin=b"first\nsecond\xff\0")
+    read, write = os.pipe()     # somebody else's, which leat was given
     p = b.consume("--exec", program, "--format", "-q", "a b",
-                  env={"LEAT_KEY": "old", "LEAT_HEADER_X": "old"})
+                  env={"LEAT_KEY": "old", "LEAT_HEADER_X": "old"},
+                  pass_fds=(read, write))
+    os.close(read)
+    os.close(write)
     exits(p, 0)
     with open(b.path("body"), "rb") as f:
         equal(f.read(), b"first\nsecond\xff\0")
@@ -612,6 +616,15 @@ def a_program_gets_body_and_attributes(b):
     # 0, 1, 2 and the directory that ls reads.
     equal(len([x for x in b.lines("fds") if "->" in x]), 4)
     equal(counts(p.err), (1, 0, 0, 0))
+
+
+def a_program_gets_its_signals(b):
+    """None is blocked, and SIGPIPE is not ignored; a shell would tidy up."""
+    b.topic(lines=1)
+    p = b.consume("-e", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status")
+    exits(p, 0)
+    blocked, ignored = [int(x.split()[1], 16) for x in p.out.splitlines()]
+    equal((blocked, ignored >> signal.SIGPIPE - 1 & 1), (0, 0))
 
 
 def exit_codes_are_verdicts(b):
@@ -658,15 +671,18 @@ def a_program_that_runs_too_long_is_killed_with_its_children(b):
     b.send("orders", ["x"])
     program = b.script(
         'echo $LEAT_ATTEMPT >>"$T/log"\n'
-        '[ $LEAT_ATTEMPT = 2 ] && exit 0\n'
-        'trap "" TERM; sleep 1000 & echo $! >"$T/child"; wait; sleep 1000')
+        'case $LEAT_ATTEMPT in\n'
+        '1) trap "" TERM; sleep 1000 & echo $! >>"$T/child"; wait ;;\n'
+        '2) (trap "" TERM; exec sleep 1000) & echo $! >>"$T/child"; wait ;;\n'
+        'esac')
     p = b.consume("--max-time", "200ms", "--retry-delay", "10ms", "--",
                   program, timeout=60)
     exits(p, 0)
-    equal(b.lines("log"), ["1", "2"])
-    equal(counts(p.err), (1, 1, 0, 0))
-    child = int(b.lines("child")[0])
-    wait_for(lambda: not alive(child), SECONDS)
+    equal(b.lines("log"), ["1", "2", "3"])
+    equal(counts(p.err), (1, 2, 0, 0))
+    equal(len(b.lines("child")), 2)
+    for child in b.lines("child"):
+        wait_for(lambda pid=int(child): not alive(pid), SECONDS)
 
 
 def a_signal_lets_programs_finish(b):
