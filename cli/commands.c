@@ -72,12 +72,12 @@ static const option ping_options[] = {
 };
 
 static const option demo_options[] = {
-    { "count", 'n', VALUE_COUNT, "N", "100000", NULL, false, false,
+    { "count", 'n', VALUE_COUNT, "N", "20000", NULL, false, false,
       "Publish this many messages." },
-    { "batch", 0, VALUE_COUNT, "N", "500", NULL, false, false,
-      "Read this many at a time, at most 10000." },
-    { "size", 0, VALUE_COUNT, "BYTES", "64", NULL, false, false,
-      "The size of a body, from 16 to 1048576." },
+    { "keys", 0, VALUE_COUNT, "N", "100", NULL, false, false,
+      "Spread them over this many keys." },
+    { "no-kill", 0, VALUE_NONE, NULL, NULL, NULL, false, false,
+      "Let all consumers live." },
     { 0 },
 };
 
@@ -118,8 +118,8 @@ static const example ping_examples[] = {
 };
 
 static const example demo_examples[] = {
-    { "leat demo", "100,000 messages through a private server" },
-    { "leat demo -n 5000 -u redis://localhost", "through your own" },
+    { "leat demo", "20,000 messages, three consumers, one of them killed" },
+    { "leat demo -n 5000 -u redis://localhost", "through your own server" },
     { 0 },
 };
 
@@ -206,16 +206,20 @@ const command commands[] = {
       .run = run_ping },
     { .noun = "demo",
       .args = "",
-      .summary = "send messages through a private server and check each",
-      .text = "Starts a private server in a temporary directory, publishes "
-              "numbered messages on a stream, reads them back in order and "
-              "checks number, order and body of every one.  Exits with 1 if "
-              "one is missing, repeated, out of order or changed.  Leaves "
+      .summary = "kill a consumer and see that nothing is lost",
+      .text = "Starts a private server in a temporary directory with a topic "
+              "of four partitions, a producer, and three consumer processes "
+              "of one group.  In the middle one of them is killed with -9; "
+              "the others take over its partitions when its lease of two "
+              "seconds has run out.  Each process writes down what it did, "
+              "and from that is counted what was sent, handled, handled "
+              "again, lost, and whether the messages of each key came in "
+              "order.  Exits with 1 if one is lost or out of order.  Leaves "
               "nothing behind.\n\n"
               "Only --url or --context on the command line make it use "
               "another server, so that no demo runs on a server that merely "
-              "is configured; there it uses one key, leat:demo:..., and "
-              "removes it.",
+              "is configured; there its keys start with leat-demo- and are "
+              "removed.",
       .options = demo_options,
       .examples = demo_examples,
       .run = run_demo },

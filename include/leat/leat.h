@@ -16,6 +16,7 @@
 #include <leat/redis.h>
 #include <leat/run.h>
 #include <leat/source.h>
+#include <leat/stream.h>
 #include <leat/system.h>
 #include <leat/topic.h>
 

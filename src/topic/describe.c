@@ -36,23 +36,19 @@ leat_bytes leat__position_format(leat_position at, char text[LEAT__ID_TEXT])
 
 leat_position leat__position_after(leat_position at)
 {
-    if (at.seq < UINT64_MAX) {
-        at.seq++;
-    } else if (at.ms < UINT64_MAX) {
-        at.ms++;
-        at.seq = 0;
-    }
+    if (at.seq < UINT64_MAX)
+        return (leat_position){ .ms = at.ms, .seq = at.seq + 1 };
+    if (at.ms < UINT64_MAX)
+        return (leat_position){ .ms = at.ms + 1 };
     return at;
 }
 
 leat_position leat__position_before(leat_position at)
 {
-    if (at.seq > 0) {
-        at.seq--;
-    } else if (at.ms > 0) {
-        at.ms--;
-        at.seq = UINT64_MAX;
-    }
+    if (at.seq > 0)
+        return (leat_position){ .ms = at.ms, .seq = at.seq - 1 };
+    if (at.ms > 0)
+        return (leat_position){ .ms = at.ms - 1, .seq = UINT64_MAX };
     return at;
 }
 

@@ -32,7 +32,8 @@
  * nobody could look, and if somebody did, the lease says so to the next thing
  * we do; the consumer asks with every beat whether its leases are still its own.
  *
- * A member that sees a later life of its stable name drops all and leaves.
+ * A member that sees a later life of its stable name gives up all, without
+ * draining, and leaves.
  *
  * After a crash stay: the record, which is judged dead after a lease and a
  * sixth and buried four leases later, when all others have judged for
@@ -131,6 +132,7 @@ struct leat__group {
     int64_t safe_ns; /* sending of the last BEAT that counted              */
     int64_t now_ns;  /* as last told                                       */
     uint32_t members;
+    bool sure; /* all who share were seen to live */
 
     bool leaving, superseded, out;
     int64_t leave_ns; /* then we go, whatever is left                      */
@@ -311,7 +313,7 @@ static bool is_self(const leat__group *g, const leat__peer *p)
 
 static bool has_share(const leat__peer *p)
 {
-    return p->text.n > 0 && p->readable && !p->rec.leaving &&
+    return p->text.n > 0 && p->readable && !p->rec.leaving && !p->silent &&
            !leat__peer_gone(p);
 }
 
@@ -368,47 +370,43 @@ static int32_t standing(const leat__peer *p, size_t members)
     return leat__peer_gone(p) ? LEAT__PLAN_FREE : LEAT__PLAN_HELD;
 }
 
-/* Two that claim the same: one was judged dead by the other, which we shall see
- * in a moment, too.  Until then it counts as the silent one's, or we would see
- * the other with too many, and a new plan in which we have to move. */
-static bool is_silent(const leat__group *g, const leat__peer *p)
-{
-    return g->now_ns - p->seen_ns > g->o.lease_ns / 2;
-}
-
-/* The claims of the silent or of the others, who must be readable. */
-static void survey_others(leat__group *g, struct room *r, bool silent)
+/* Two that claim the same: one was judged dead by the other.  It is silent to
+ * us, too, and what it claims is the other's. */
+static void survey_others(leat__group *g, struct room *r)
 {
     size_t members = 0;
     for (size_t i = 0; i < g->view.n; i++) {
         const leat__peer *p = g->view.peers[i];
         if (p->text.n == 0 || !p->readable)
             continue;
-        if (!is_self(g, p) && is_silent(g, p) == silent)
+        if (!is_self(g, p))
             claim(g, r, p, standing(p, members), (uint32_t)i);
         members += is_self(g, p) ? !g->leaving : has_share(p);
     }
 }
 
-/* Who shares, in the order of nonces. */
+/* Who shares, in the order of nonces; and how many live. */
 static void survey_members(leat__group *g, struct room *r, leat__plan *plan)
 {
     plan->members = 0;
     plan->me = SIZE_MAX;
     g->members = 0;
+    g->sure = true;
     for (size_t i = 0; i < g->view.n; i++) {
         const leat__peer *p = g->view.peers[i];
         bool self = is_self(g, p);
-        if (p->text.n > 0 && !p->readable && !p->dead)
-            g->members++;
-        if (p->text.n == 0 || !p->readable ||
-            (self ? g->leaving : !has_share(p)))
+        if (p->text.n == 0 || leat__peer_gone(p) ||
+            (self ? g->leaving : p->readable && p->rec.leaving))
+            continue;
+        g->members++;
+        if (!p->readable || (!self && !has_share(p)))
             continue;
         if (self)
             plan->me = plan->members;
+        else if (!p->proven)
+            g->sure = false;
         r->cap[plan->members++] = self ? g->o.cap : p->rec.cap;
     }
-    g->members += (uint32_t)plan->members;
 }
 
 /* Read all claims into r and plan; of ourselves what is, not what we said. */
@@ -416,8 +414,7 @@ static void survey(leat__group *g, struct room *r, leat__plan *plan)
 {
     clear_claims(g, r);
     survey_members(g, r, plan);
-    survey_others(g, r, true);
-    survey_others(g, r, false);
+    survey_others(g, r);
     int32_t me = plan->me < plan->members ? (int32_t)plan->me
                                           : LEAT__PLAN_SPARE;
     for (size_t i = 0; i < g->own_n; i++)
@@ -514,7 +511,9 @@ static void choose_gives(leat__group *g, const leat__plan *plan)
     for (size_t i = 0; i < g->own_n; i++) {
         uint32_t p = g->own[i].partition;
         bool spare = plan->owner[p] == LEAT__PLAN_SPARE;
-        if (spare || g->part[p].state == HANDING)
+        if (spare && g->part[p].state == OWNED && !g->sure && !g->leaving)
+            g->restless = true; /* the one it is for may be dead */
+        else if (spare || g->part[p].state == HANDING)
             give(g, p);
         else if (g->part[p].state == DRAINING)
             to_do(g, p, LEAT__GROUP_KEEP);
@@ -548,11 +547,15 @@ static void replan(leat__group *g, struct room *r)
 
 /* ---- the end ---------------------------------------------------------- */
 
-static void drop_all(leat__group *g)
+/* Without draining: our later life has them already, or is about to.  The
+ * leases go before the record does, or whoever finds them in our name would
+ * have to watch for a lease whether we live. */
+static void hand_all(leat__group *g)
 {
     bit_none(&g->take, g->words);
     for (size_t i = 0; i < g->own_n; i++)
-        to_do(g, g->own[i].partition, LEAT__GROUP_DROP);
+        if (g->part[g->own[i].partition].state != HANDING)
+            to_do(g, g->own[i].partition, LEAT__GROUP_HAND);
 }
 
 /* Is a later life of our name there?  Our own record may be gone. */
@@ -654,7 +657,7 @@ leat_code leat__group_beat_done(leat__group *g, int64_t sent_ns, int64_t now_ns,
     know_self(g, sent_ns);
     if (!g->superseded && news && outlived(g)) {
         g->superseded = true;
-        drop_all(g);
+        hand_all(g);
     }
     if (!g->superseded && (news || g->replan || g->restless))
         replan(g, &r);
@@ -725,7 +728,7 @@ void leat__group_taken(leat__group *g, uint32_t p, uint64_t epoch,
     if (g->leaving && !g->superseded)
         to_do(g, p, LEAT__GROUP_DRAIN);
     else if (g->superseded)
-        to_do(g, p, LEAT__GROUP_DROP);
+        to_do(g, p, LEAT__GROUP_HAND);
     else if (now_ns - sent_ns > g->o.lease_ns / 2) {
         to_do(g, p, LEAT__GROUP_DROP);
         doubt(g, p);
@@ -789,8 +792,11 @@ void leat__group_hand_done(leat__group *g, uint32_t p, int64_t now_ns)
 
 void leat__group_hand_failed(leat__group *g, uint32_t p, int64_t now_ns)
 {
-    if (hand_answered(g, p, now_ns))
-        g->restless = true;
+    if (!hand_answered(g, p, now_ns))
+        return;
+    g->restless = true;
+    if (g->superseded) /* no plan says it once more */
+        to_do(g, p, LEAT__GROUP_HAND);
 }
 
 void leat__group_fenced(leat__group *g, uint32_t p, uint64_t epoch,

@@ -153,7 +153,8 @@ static void a_restarted_server_is_found_again(void **state)
     redis_server *mine = redis_start(&(redis_opts){ .aof = REDIS_AOF_ALWAYS });
     assert_non_null(mine);
     char where[256];
-    leat_client *other = open_client(redis_url(mine, where, sizeof where), NULL);
+    leat_client *other = open_client(redis_url(mine, where, sizeof where),
+                                     NULL);
     leat_client *was = client;
     client = other;
     leat_topic *t = topic_of(other, "orders", 1);

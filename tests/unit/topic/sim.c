@@ -20,7 +20,7 @@
 
 /* Leases until all has to be well again: silence is judged after one and a
  * sixth, and then perhaps that of an owner without a record. */
-enum { SETTLED_WITHIN = 6 };
+enum { SETTLED_WITHIN = 8 };
 
 static uint64_t number(const char *name, uint64_t otherwise)
 {

@@ -40,7 +40,7 @@ void sim_snapshot_free(sim_snapshot *s);
 typedef struct sim_lease {
     int owner; /* or NOBODY */
     uint64_t epoch;
-    bool raced; /* taken while the former owner was coming back */
+    uint64_t raced; /* beliefs up to this epoch were lost in a race */
 } sim_lease;
 
 typedef struct sim_server {

@@ -39,7 +39,7 @@ sim_counts sim_total;
 
 typedef struct owned {
     uint32_t p;
-    bool given; /* a HAND was sent: nothing of it is handed out            */
+    bool draining; /* nothing of it is handed out */
     uint64_t epoch;
 } owned;
 
@@ -275,7 +275,8 @@ static void check_belief(sim_world *w, int who)
     for (size_t i = 0; i < a->own_n; i++) {
         owned o = a->own[i];
         const sim_lease *l = &w->s.lease[o.p];
-        if (o.given || l->raced || sim_renew(&w->s, o.p, who, o.epoch))
+        if (o.draining || o.epoch <= l->raced ||
+            sim_renew(&w->s, o.p, who, o.epoch))
             continue;
         sim_fail(w, "member %d hands out %u, which is %d's", who, o.p,
                  l->owner);
@@ -384,18 +385,19 @@ static bool outlived(const sim_world *w, int who)
 }
 
 /* The lease goes from one that did not give it up. */
-static void check_robbery(sim_world *w, const request *r, int victim)
+static void check_robbery(sim_world *w, const request *r, int victim,
+                          uint64_t epoch)
 {
     actor *v = &w->a[victim];
     sim_lease *l = &w->s.lease[r->p];
     int64_t last = v->beats ? v->beat_up[(v->beats - 1) % BEATS_KEPT] : 0;
-    l->raced = false;
     if (!v->running)
         return;
     sim_total.robbed++;
     say(w, "member %d takes %u from %d", r->who, r->p, victim);
-    if (outlived(w, victim)) {
-        l->raced = true;
+    if (outlived(w, victim) || r->late) {
+        l->raced = epoch;
+        sim_total.raced += r->late;
         return;
     }
     if (silence_at(v, r->look_up) < w->o.lease_ns)
@@ -403,8 +405,8 @@ static void check_robbery(sim_world *w, const request *r, int victim)
                  "member %d took %u from %d, which had beaten %.3f ms before"
                  " it was judged",
                  r->who, r->p, victim, (double)silence_at(v, r->look_up) / 1e6);
-    if (last > r->look_up || r->late) {
-        l->raced = true;
+    if (last > r->look_up) {
+        l->raced = epoch;
         sim_total.raced++;
         return;
     }
@@ -416,6 +418,7 @@ static void check_robbery(sim_world *w, const request *r, int victim)
 static void run_take(sim_world *w, request *r)
 {
     int was = w->s.lease[r->p].owner;
+    uint64_t epoch = w->s.lease[r->p].epoch;
     r->done = sim_take(&w->s, r->p, r->who, r->dead, &r->epoch, &r->owner);
     if (!r->done) {
         sim_total.refused++;
@@ -428,11 +431,9 @@ static void run_take(sim_world *w, request *r)
         sim_fail(w, "epoch of %u did not rise", r->p);
     w->top_epoch[r->p] = r->epoch;
     if (was != NOBODY && was != r->who)
-        check_robbery(w, r, was);
-    else if (was == NOBODY)
-        w->s.lease[r->p].raced = false;
-    else if (r->late) /* its own owner's epoch is an old one now */
-        w->s.lease[r->p].raced = true;
+        check_robbery(w, r, was, epoch);
+    else if (was == r->who && r->late) /* its own older epoch is over */
+        w->s.lease[r->p].raced = epoch;
     say(w, "member %d has %u, epoch %" PRIu64 "%s", r->who, r->p, r->epoch,
         r->late ? ", late" : "");
 }
@@ -484,6 +485,7 @@ static void arrive(sim_world *w, request *r)
                              .r = r });
         return;
     }
+    r->late |= r->answered; /* given up by its sender */
     switch (r->what) {
     case LEAT__GROUP_BEAT:
         run_beat(w, r);
@@ -575,12 +577,14 @@ static void carry_out(sim_world *w, int who, const leat__group_action *act)
     int64_t drain = (int64_t)sim_random(w, (uint64_t)w->o.drain_ns * 5 / 4 + 1);
     switch (act->what) {
     case LEAT__GROUP_DRAIN:
+        a->own[a->place[act->partition] - 1].draining = true;
         push(w, (event){ .at = w->now + drain,
                          .type = DRAINED,
                          .who = who,
                          .p = act->partition });
         return;
     case LEAT__GROUP_KEEP:
+        a->own[a->place[act->partition] - 1].draining = false;
         return;
     case LEAT__GROUP_DROP:
         disbelieve(a, act->partition);
@@ -592,8 +596,6 @@ static void carry_out(sim_world *w, int who, const leat__group_action *act)
     default:
         break;
     }
-    if (act->what == LEAT__GROUP_HAND && a->place[act->partition])
-        a->own[a->place[act->partition] - 1].given = true;
     request *r = request_new(act, who, more);
     r->sent_local = local(w, a);
     r->look_up = a->look_up;
@@ -947,15 +949,15 @@ unsigned sim_settle(sim_world *w, int leases)
     w->quiet = true;
     while (w->now < trouble_ends(w))
         sim_run(w, w->o.lease_ns / 8);
-    for (int i = 0; i < 8 * leases; i++) {
+    uint64_t changes = w->changes;
+    for (int i = 0, well = 0; i < 8 * leases && well < 8; i++) {
         sim_run(w, w->o.lease_ns / 8);
         wrong = amiss(w, room, sizeof room);
-        if (!wrong)
-            break;
+        well = wrong || changes != w->changes ? 0 : well + 1;
+        changes = w->changes;
     }
     if (wrong)
         sim_fail(w, "not settled: %s", wrong);
-    uint64_t changes = w->changes;
     sim_run(w, 2 * w->o.lease_ns);
     wrong = amiss(w, room, sizeof room);
     if (wrong)

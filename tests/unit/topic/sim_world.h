@@ -46,7 +46,8 @@ const char *sim_name(const sim_world *w, int who);
 void sim_run(sim_world *w, int64_t ns);
 
 /* No more new faults: time runs until those there are have ended, and then
- * until all is as it should be, within so many leases, and then two leases more without a change.
+ * until all is as it should be for a lease, within so many; then two leases
+ * more, in which nothing may change.
  * Returns the number of leases taken on the way, by anybody. */
 unsigned sim_settle(sim_world *w, int leases);
 
