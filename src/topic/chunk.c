@@ -7,7 +7,7 @@
  */
 #include "topic/chunk.h"
 #include "base/mem.h"
-#include "message/codec.h"
+#include "message/fields.h"
 #include "redis/resp.h"
 
 #include <assert.h>
@@ -68,9 +68,8 @@ static void chunk_drop(leat__chunk *k)
         return;
     leat__chunk_pool *pool = k->pool;
     k->next = atomic_load_explicit(&pool->back, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&pool->back, &k->next, k,
-                                                  memory_order_release,
-                                                  memory_order_relaxed))
+    while (!atomic_compare_exchange_weak_explicit(
+        &pool->back, &k->next, k, memory_order_release, memory_order_relaxed))
         ;
 }
 
@@ -128,12 +127,14 @@ static leat_code add_fields(leat__chunk *k, const char *from,
                             const leat_reply *list, leat_error *err)
 {
     const leat_reply *r = list + 1;
-    leat__fields_next(k->fields);
+    leat_code rc = leat__fields_next(k->fields, list->n / 2, err);
+    if (rc != LEAT_OK)
+        return rc;
     for (uint32_t i = 0; i + 1 < list->n; i += 2, r += 2) {
         if (r[0].type != LEAT_REPLY_STRING || r[1].type != LEAT_REPLY_STRING)
             return leat__fail(err, LEAT_EPROTO, "an entry's field is no text");
-        leat_code rc = leat_fields_add(k->fields, moved(k, from, &r[0]),
-                                       moved(k, from, &r[1]), err);
+        rc = leat_fields_add(k->fields, moved(k, from, &r[0]),
+                             moved(k, from, &r[1]), err);
         if (rc != LEAT_OK)
             return rc;
     }
@@ -150,8 +151,8 @@ static leat_code undecodable(leat__chunk *k, leat__held *h,
         leat_msg msg;
         leat_error why;
         leat_header headers[];
-    } *raw = leat_fields_alloc(k->fields,
-                               sizeof *raw + n * sizeof(leat_header), err);
+    } *raw = leat_fields_alloc(k->fields, sizeof *raw + n * sizeof(leat_header),
+                               err);
     if (!raw)
         return LEAT_ENOMEM;
     raw->msg = (leat_msg){ .headers = raw->headers, .header_count = n };

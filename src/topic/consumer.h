@@ -40,10 +40,10 @@
 #include <pthread.h>
 
 enum {
-    LEAT__BLOCK_MAX = 64,    /* partitions in one waiting read             */
-    LEAT__SAVES_MAX = 4,     /* of one partition under way                 */
-    LEAT__SAVE_SOON = 64,    /* settlements that are not kept waiting      */
-    LEAT__RENEW_MAX = 256    /* leases looked at with one beat             */
+    LEAT__BLOCK_MAX = 64, /* partitions in one waiting read             */
+    LEAT__SAVES_MAX = 4,  /* of one partition under way                 */
+    LEAT__SAVE_SOON = 64, /* settlements that are not kept waiting      */
+    LEAT__RENEW_MAX = 256 /* leases looked at with one beat             */
 };
 
 #define LEAT__LINGER_NS  INT64_C(1000000) /* settlements wait for more */
@@ -97,10 +97,10 @@ struct part {
     bool gone;              /* not ours any more, to be swept           */
     leat_assign gone_how;
     uint64_t gone_epoch;
-    bool caught_up;         /* the log has no more, as far as is known  */
-    bool blocked;           /* in the waiting read                      */
-    bool reading;           /* in a read of its own                     */
-    uint32_t asked;         /* entries that may come by it              */
+    bool caught_up; /* the log has no more, as far as is known  */
+    bool blocked;   /* in the waiting read                      */
+    bool reading;   /* in a read of its own                     */
+    uint32_t asked; /* entries that may come by it              */
     uint64_t read_epoch, renew_epoch;
     int64_t lag; /* entries behind the cursor; -1: not known            */
     leat__key log, cursor, lease;
@@ -126,7 +126,8 @@ struct consumer {
     leat_client *client;
     leat_topic_source_opts opts; /* with the defaults filled in */
     leat_logger log;
-    char *group, *name, *start;
+    char *group, *name;
+    char start[LEAT__ID_TEXT]; /* of a new group */
     leat__key members;
     char nonce[LEAT__NONCE_TEXT + 1];
     leat__sipkey seed; /* for lanes of keys */
@@ -137,10 +138,10 @@ struct consumer {
     pthread_mutex_t lock;
     pthread_cond_t role_free, background, beaten;
     bool driving;
-    int wanting;     /* threads that wait for the role         */
-    bool ending;     /* the background thread is to end        */
-    int64_t due_ns;  /* when the background thread must drive  */
-    int64_t nap_ns;  /* its next nap while another drives      */
+    int wanting;             /* threads that wait for the role         */
+    bool ending;             /* the background thread is to end        */
+    int64_t due_ns;          /* when the background thread must drive  */
+    int64_t nap_ns;          /* its next nap while another drives      */
     int64_t sleeps_until_ns; /* it sleeps; 0: it does not       */
     pthread_t thread;
     bool thread_started;
@@ -150,14 +151,14 @@ struct consumer {
 
     /* From other threads to the driver. */
     int wake_fd;
-    atomic_bool polling;     /* the driver sleeps in poll: poke wake_fd */
+    atomic_bool polling; /* the driver sleeps in poll: poke wake_fd */
     atomic_bool interrupted;
-    atomic_bool fd_wanted;   /* read also while nobody receives         */
-    int ready_fd;            /* readable: a receive would find something */
+    atomic_bool fd_wanted; /* read also while nobody receives         */
+    int ready_fd;          /* readable: a receive would find something */
     bool ready_said;
-    _Atomic(leat_delivery *) inbox;  /* settled, newest first           */
+    _Atomic(leat_delivery *) inbox; /* settled, newest first           */
     _Atomic(leat_delivery *) recycled;
-    atomic_size_t owing;             /* settled without outcome         */
+    atomic_size_t owing; /* settled without outcome         */
 
     /* The driver's. */
     leat__group *machine;
@@ -167,6 +168,7 @@ struct consumer {
     int64_t connect_ns; /* not before                              */
     int64_t blk_id;     /* CLIENT ID of blk; 0: not known          */
     bool blk_out, unblocking;
+    bool taught; /* cmd's server knows the script of saves         */
     uint32_t blk_count, blk_turn;
     struct {
         part *part;
@@ -180,8 +182,8 @@ struct consumer {
     uint32_t in_rings; /* entries in all windows               */
     uint32_t asked;    /* that may come by reads under way     */
     int64_t beat_sent_ns;
-    bool any_gone;     /* some partition is to be swept        */
-    bool left;         /* our record is gone                   */
+    bool any_gone; /* some partition is to be swept        */
+    bool left;     /* our record is gone                   */
     leat__group_record *records;
     size_t records_cap;
     leat__chunk_pool chunks;
@@ -190,9 +192,9 @@ struct consumer {
     saving *savings;   /* unused                               */
     handed *spare;
     handed *all;
-    leat_error why;      /* the last failure, for who waits in vain */
-    leat_code said;      /* the last failure logged                 */
-    leat_error final;    /* it is of no use to go on                */
+    leat_error why;       /* the last failure, for who waits in vain */
+    leat_code said;       /* the last failure logged                 */
+    leat_error final;     /* it is of no use to go on                */
     leat_error first_bad; /* outcome, for flush; under lock         */
 };
 

@@ -244,9 +244,9 @@ static void fill(consumer *c, part *p, leat__entry *e, handed *h)
     d->partition = p->index + 1;
     d->redelivered = e->attempts > 1;
     atomic_store_explicit(&h->out, true, memory_order_relaxed);
-    leat__delivery_arm(d, &c->base, atomic_load_explicit(
-                                        &c->safe_until_ns,
-                                        memory_order_relaxed));
+    leat__delivery_arm(
+        d, &c->base,
+        atomic_load_explicit(&c->safe_until_ns, memory_order_relaxed));
 }
 
 static int from_window(consumer *c, part *p, int64_t now_ns,
@@ -290,9 +290,9 @@ static void count_out(consumer *c, leat_delivery **out, int n)
         again += out[i]->redelivered;
         bad += out[i]->error != NULL;
         if (c->meters.end_to_end)
-            leat__histogram_record(
-                c->meters.end_to_end,
-                (date - (int64_t)out[i]->position.ms) * 1000000);
+            leat__histogram_record(c->meters.end_to_end,
+                                   (date - (int64_t)out[i]->position.ms) *
+                                       1000000);
     }
     leat__count_add(&c->counts.received, (uint64_t)n);
     leat__counter_add(c->meters.consumed, (uint64_t)n);

@@ -109,6 +109,8 @@ static void on_id(void *arg, const leat_reply *r, const leat_error *e)
 static void close_conn(consumer *c, leat_conn **conn)
 {
     leat_conn *gone = *conn;
+    if (conn == &c->cmd)
+        c->taught = false;
     *conn = NULL;
     leat_client_return(c->client, gone);
     c->connect_ns = leat__now_ns();
@@ -133,10 +135,33 @@ static bool open_conn(consumer *c, leat_conn **conn)
     return false;
 }
 
+static void ignore(void *arg, const leat_reply *r, const leat_error *e)
+{
+    (void)arg;
+    (void)r;
+    (void)e;
+}
+
+/* What was handed out is told by one try: a server that does not know the
+ * script would ask for another, and we may be dead by then. */
+static void teach(consumer *c)
+{
+    const leat__script *s = &leat__script_topic_save;
+    if (c->taught)
+        return;
+    c->taught = leat_conn_send(c->cmd,
+                               LEAT_ARGS(leat_str("SCRIPT"), leat_str("LOAD"),
+                                         leat_mem(s->body, s->body_size)),
+                               &(leat_send_opts){ .fn = ignore },
+                               NULL) == LEAT_OK;
+}
+
 static bool connect_all(consumer *c)
 {
     bool had = c->blk != NULL;
-    if (!open_conn(c, &c->cmd) || !open_conn(c, &c->blk))
+    if (open_conn(c, &c->cmd))
+        teach(c);
+    if (!c->cmd || !open_conn(c, &c->blk))
         return c->cmd != NULL;
     if (!had) {
         leat__read_reset(c);

@@ -32,7 +32,8 @@
  * nobody could look, and if somebody did, the lease says so to the next thing
  * we do; the consumer asks with every beat whether its leases are still its own.
  *
- * A member that sees a later life of its stable name drops all and leaves.
+ * A member that sees a later life of its stable name gives up all, without
+ * draining, and leaves.
  *
  * After a crash stay: the record, which is judged dead after a lease and a
  * sixth and buried four leases later, when all others have judged for
@@ -49,7 +50,8 @@
 enum {
     TAKES_AT_ONCE = 256,  /* under way                                     */
     REFUSED_AT_ONCE = 64, /* tried again after one look, in turn           */
-    FREE_FOR = 3,         /* plans, then a lost TAKE is tried again        */
+    FREE_FOR = 3,         /* plans, then a lost TAKE is tried again,       */
+    FREE_FOR_LONG = 30,   /* and once more if it was answered since        */
     BURY_AT_ONCE = 16,
     BURY_AFTER = 4, /* leases                                              */
     NAME_ROOM = 4 * LEAT_NAME_MAX + 1
@@ -61,15 +63,16 @@ enum {
 enum state { NONE, TAKING, OWNED, DRAINING, HANDING };
 
 enum {
-    BUSY = 1,    /* an action of it is under way                           */
-    DRAINED = 2, /* nothing of it is out                                   */
-    DOUBT = 4,   /* a TAKE was lost: it may be ours without our knowing    */
-    NOTED = 8    /* there is a note of it                                  */
+    BUSY = 1,     /* an action of it is under way                           */
+    DRAINED = 2,  /* nothing of it is out                                   */
+    DOUBT = 4,    /* a TAKE was lost: it may be ours without our knowing    */
+    NOTED = 8,    /* there is a note of it                                  */
+    ANSWERED = 16 /* DOUBT, but one after it was answered                  */
 };
 
 struct part {
     uint32_t ref; /* none: who is dead and has it, index in view + 1;      */
-                  /* owned and later: index in own                         */
+                  /* taking: index in taking; owned and later: in own      */
     uint8_t state, flags, todo;
     uint8_t idle; /* plans in which it was free, with DOUBT                */
 };
@@ -78,6 +81,11 @@ struct own {
     uint32_t partition;
     uint64_t epoch;
     int64_t drain_ns; /* when draining is over                             */
+};
+
+struct taking {
+    uint32_t partition;
+    int64_t sent_ns;
 };
 
 struct note { /* who refused us */
@@ -103,7 +111,8 @@ struct leat__group {
     size_t turn; /* of the notes, see REFUSED_AT_ONCE                      */
     struct bits todo, take; /* partitions with something to be given out   */
     uint32_t words;
-    size_t takes; /* under way                                   */
+    struct taking taking[TAKES_AT_ONCE];
+    size_t takes; /* under way */
     size_t hands;
     int64_t drain_ns; /* the first drain that is over, or INT64_MAX  */
     leat__peer *bury[BURY_AT_ONCE];
@@ -123,6 +132,7 @@ struct leat__group {
     int64_t safe_ns; /* sending of the last BEAT that counted              */
     int64_t now_ns;  /* as last told                                       */
     uint32_t members;
+    bool sure; /* all who share were seen to live */
 
     bool leaving, superseded, out;
     int64_t leave_ns; /* then we go, whatever is left                      */
@@ -303,7 +313,7 @@ static bool is_self(const leat__group *g, const leat__peer *p)
 
 static bool has_share(const leat__peer *p)
 {
-    return p->text.n > 0 && p->readable && !p->rec.leaving &&
+    return p->text.n > 0 && p->readable && !p->rec.leaving && !p->silent &&
            !leat__peer_gone(p);
 }
 
@@ -334,7 +344,7 @@ static void claim(leat__group *g, struct room *r, const leat__peer *peer,
     uint32_t lo, hi;
     while (leat__claims_next(&claims, &lo, &hi)) {
         for (uint32_t p = lo; p <= hi && p < g->o.partitions; p++) {
-            if (as == LEAT__PLAN_FREE && !owned(&g->part[p]))
+            if (as == LEAT__PLAN_FREE && g->part[p].state == NONE)
                 g->part[p].ref = at + 1;
             else if (as != LEAT__PLAN_FREE && r->owner[p] < 0)
                 r->owner[p] = as;
@@ -346,8 +356,56 @@ static void clear_claims(leat__group *g, struct room *r)
 {
     for (uint32_t p = 0; p < g->o.partitions; p++) {
         r->owner[p] = LEAT__PLAN_FREE;
-        if (!owned(&g->part[p]))
+        if (g->part[p].state == NONE)
             g->part[p].ref = 0;
+    }
+}
+
+/* As what the claims of another count: its index, HELD, or FREE if it is dead.
+ * Its index is the next one if it has a share. */
+static int32_t standing(const leat__peer *p, size_t members)
+{
+    if (has_share(p))
+        return (int32_t)members;
+    return leat__peer_gone(p) ? LEAT__PLAN_FREE : LEAT__PLAN_HELD;
+}
+
+/* Two that claim the same: one was judged dead by the other.  It is silent to
+ * us, too, and what it claims is the other's. */
+static void survey_others(leat__group *g, struct room *r)
+{
+    size_t members = 0;
+    for (size_t i = 0; i < g->view.n; i++) {
+        const leat__peer *p = g->view.peers[i];
+        if (p->text.n == 0 || !p->readable)
+            continue;
+        if (!is_self(g, p))
+            claim(g, r, p, standing(p, members), (uint32_t)i);
+        members += is_self(g, p) ? !g->leaving : has_share(p);
+    }
+}
+
+/* Who shares, in the order of nonces; and how many live. */
+static void survey_members(leat__group *g, struct room *r, leat__plan *plan)
+{
+    plan->members = 0;
+    plan->me = SIZE_MAX;
+    g->members = 0;
+    g->sure = true;
+    for (size_t i = 0; i < g->view.n; i++) {
+        const leat__peer *p = g->view.peers[i];
+        bool self = is_self(g, p);
+        if (p->text.n == 0 || leat__peer_gone(p) ||
+            (self ? g->leaving : p->readable && p->rec.leaving))
+            continue;
+        g->members++;
+        if (!p->readable || (!self && !has_share(p)))
+            continue;
+        if (self)
+            plan->me = plan->members;
+        else if (!p->proven)
+            g->sure = false;
+        r->cap[plan->members++] = self ? g->o.cap : p->rec.cap;
     }
 }
 
@@ -355,35 +413,12 @@ static void clear_claims(leat__group *g, struct room *r)
 static void survey(leat__group *g, struct room *r, leat__plan *plan)
 {
     clear_claims(g, r);
-    plan->members = 0;
-    plan->me = SIZE_MAX;
-    g->members = g->leaving ? 0 : 1;
-    for (size_t i = 0; i < g->view.n; i++) {
-        leat__peer *p = g->view.peers[i];
-        if (is_self(g, p)) {
-            if (has_share(p) && !g->leaving) {
-                plan->me = plan->members;
-                r->cap[plan->members++] = g->o.cap;
-            }
-            continue;
-        }
-        if (p->text.n == 0 || !p->readable) {
-            g->members += p->text.n > 0 && !p->dead;
-            continue;
-        }
-        bool share = has_share(p);
-        int32_t as = share                ? (int32_t)plan->members
-                     : leat__peer_gone(p) ? LEAT__PLAN_FREE
-                                          : LEAT__PLAN_HELD;
-        if (share)
-            r->cap[plan->members++] = p->rec.cap;
-        g->members += share;
-        claim(g, r, p, as, (uint32_t)i);
-    }
+    survey_members(g, r, plan);
+    survey_others(g, r);
+    int32_t me = plan->me < plan->members ? (int32_t)plan->me
+                                          : LEAT__PLAN_SPARE;
     for (size_t i = 0; i < g->own_n; i++)
-        r->owner[g->own[i].partition] = plan->me < plan->members
-                                            ? (int32_t)plan->me
-                                            : LEAT__PLAN_SPARE;
+        r->owner[g->own[i].partition] = me;
 }
 
 /* Drop the notes of what is no longer free; what is left is taken from its
@@ -395,7 +430,7 @@ static void heed_notes(leat__group *g, const struct room *r)
         struct note n = g->note[i];
         struct part *x = &g->part[n.partition];
         size_t at = leat__view_find(&g->view, &n.owner);
-        if (owned(x) || r->owner[n.partition] != LEAT__PLAN_FREE ||
+        if (x->state != NONE || r->owner[n.partition] != LEAT__PLAN_FREE ||
             at == SIZE_MAX) {
             x->flags &= (uint8_t)~NOTED;
             continue;
@@ -425,14 +460,16 @@ static void want(leat__group *g, uint32_t p, size_t *noted)
     bit_set(&g->take, p);
 }
 
-/* May it be ours since a TAKE was lost?  Others come first, if it is theirs. */
+/* May it be ours since a TAKE was lost?  It stays free though it is another's
+ * to take.  A TAKE that was answered settles it, unless the lost one arrives
+ * only after that. */
 static bool doubtful(struct part *x)
 {
     if (!(x->flags & DOUBT))
         return false;
-    if (x->idle < FREE_FOR)
+    if (x->idle < FREE_FOR_LONG)
         x->idle++;
-    return x->idle == FREE_FOR;
+    return x->idle >= (x->flags & ANSWERED ? FREE_FOR_LONG : FREE_FOR);
 }
 
 static void choose_takes(leat__group *g, const leat__plan *plan)
@@ -441,9 +478,10 @@ static void choose_takes(leat__group *g, const leat__plan *plan)
     size_t noted = 0;
     for (uint32_t p = 0; p < plan->partitions; p++) {
         int32_t owner = plan->owner[p];
-        bool ours = owner < 0 && nth >= plan->first && nth < plan->end;
+        bool ours = nth >= plan->first && nth < plan->end;
+        bool wanted = nth < plan->wanted;
         nth += owner < 0;
-        if (owner != LEAT__PLAN_FREE) {
+        if (owner != LEAT__PLAN_FREE || !wanted) {
             g->part[p].idle = 0;
             continue;
         }
@@ -473,7 +511,9 @@ static void choose_gives(leat__group *g, const leat__plan *plan)
     for (size_t i = 0; i < g->own_n; i++) {
         uint32_t p = g->own[i].partition;
         bool spare = plan->owner[p] == LEAT__PLAN_SPARE;
-        if (spare || g->part[p].state == HANDING)
+        if (spare && g->part[p].state == OWNED && !g->sure && !g->leaving)
+            g->restless = true; /* the one it is for may be dead */
+        else if (spare || g->part[p].state == HANDING)
             give(g, p);
         else if (g->part[p].state == DRAINING)
             to_do(g, p, LEAT__GROUP_KEEP);
@@ -507,11 +547,15 @@ static void replan(leat__group *g, struct room *r)
 
 /* ---- the end ---------------------------------------------------------- */
 
-static void drop_all(leat__group *g)
+/* Without draining: our later life has them already, or is about to.  The
+ * leases go before the record does, or whoever finds them in our name would
+ * have to watch for a lease whether we live. */
+static void hand_all(leat__group *g)
 {
     bit_none(&g->take, g->words);
     for (size_t i = 0; i < g->own_n; i++)
-        to_do(g, g->own[i].partition, LEAT__GROUP_DROP);
+        if (g->part[g->own[i].partition].state != HANDING)
+            to_do(g, g->own[i].partition, LEAT__GROUP_HAND);
 }
 
 /* Is a later life of our name there?  Our own record may be gone. */
@@ -613,7 +657,7 @@ leat_code leat__group_beat_done(leat__group *g, int64_t sent_ns, int64_t now_ns,
     know_self(g, sent_ns);
     if (!g->superseded && news && outlived(g)) {
         g->superseded = true;
-        drop_all(g);
+        hand_all(g);
     }
     if (!g->superseded && (news || g->replan || g->restless))
         replan(g, &r);
@@ -630,31 +674,65 @@ void leat__group_beat_failed(leat__group *g, int64_t now_ns)
     g->retry_ns = now_ns + least(g->o.lease_ns / 12, 250 * MS);
 }
 
-static bool answer(leat__group *g, uint32_t p, enum state state, int64_t now_ns)
+/* An answer to a TAKE: when that was sent, or INT64_MAX if none was. */
+static int64_t take_answered(leat__group *g, uint32_t p, int64_t now_ns)
 {
     struct part *x = &g->part[p];
     g->now_ns = now_ns;
     assert(p < g->o.partitions);
-    if (!(x->flags & BUSY))
-        return false;
+    if (x->state != TAKING)
+        return INT64_MAX;
+    int64_t sent_ns = g->taking[x->ref].sent_ns;
+    struct taking last = g->taking[--g->takes];
+    g->taking[x->ref] = last;
+    g->part[last.partition].ref = x->ref;
+    x->ref = 0;
+    x->state = NONE;
     x->flags &= (uint8_t)~BUSY;
-    if (state == TAKING)
-        g->takes--;
-    else
-        g->hands--;
-    return x->state == state;
+    return sent_ns;
 }
 
+/* Whether an answer to a HAND is expected still. */
+static bool hand_answered(leat__group *g, uint32_t p, int64_t now_ns)
+{
+    struct part *x = &g->part[p];
+    g->now_ns = now_ns;
+    assert(p < g->o.partitions);
+    if (!(x->flags & BUSY) || x->state == TAKING)
+        return false;
+    x->flags &= (uint8_t)~BUSY;
+    g->hands--;
+    return x->state == HANDING;
+}
+
+static void doubt(leat__group *g, uint32_t p)
+{
+    struct part *x = &g->part[p];
+    x->flags |= DOUBT;
+    x->flags &= (uint8_t)~ANSWERED;
+    x->idle = FREE_FOR - 1;
+    g->restless = true;
+}
+
+/* An answer that took longer than half a lease is from before a pause, in which
+ * we may have been judged: the lease may be another's already, and the beats
+ * that make us safe again came after it.  We take it anew. */
 void leat__group_taken(leat__group *g, uint32_t p, uint64_t epoch,
                        int64_t now_ns)
 {
-    if (!answer(g, p, TAKING, now_ns))
+    int64_t sent_ns = take_answered(g, p, now_ns);
+    if (sent_ns == INT64_MAX)
         return;
+    g->part[p].flags |= ANSWERED;
     own_add(g, p, epoch);
-    if (g->superseded)
-        to_do(g, p, LEAT__GROUP_DROP);
-    else if (g->leaving)
+    if (g->leaving && !g->superseded)
         to_do(g, p, LEAT__GROUP_DRAIN);
+    else if (g->superseded)
+        to_do(g, p, LEAT__GROUP_HAND);
+    else if (now_ns - sent_ns > g->o.lease_ns / 2) {
+        to_do(g, p, LEAT__GROUP_DROP);
+        doubt(g, p);
+    }
 }
 
 /* Without memory for a note we try again at every look. */
@@ -681,9 +759,9 @@ static void note(leat__group *g, uint32_t p, const leat__nonce *owner)
 void leat__group_take_refused(leat__group *g, uint32_t p,
                               const leat__nonce *owner, int64_t now_ns)
 {
-    if (!answer(g, p, TAKING, now_ns))
+    if (take_answered(g, p, now_ns) == INT64_MAX)
         return;
-    g->part[p].state = NONE;
+    g->part[p].flags |= ANSWERED;
     g->part[p].idle = 0;
     g->restless = true;
     leat__view_named(&g->view, owner, now_ns);
@@ -692,12 +770,8 @@ void leat__group_take_refused(leat__group *g, uint32_t p,
 
 void leat__group_take_failed(leat__group *g, uint32_t p, int64_t now_ns)
 {
-    if (!answer(g, p, TAKING, now_ns))
-        return;
-    g->part[p].state = NONE;
-    g->part[p].flags |= DOUBT;
-    g->part[p].idle = FREE_FOR - 1;
-    g->restless = true;
+    if (take_answered(g, p, now_ns) < INT64_MAX)
+        doubt(g, p);
 }
 
 void leat__group_drained(leat__group *g, uint32_t p, int64_t now_ns)
@@ -712,14 +786,17 @@ void leat__group_drained(leat__group *g, uint32_t p, int64_t now_ns)
 
 void leat__group_hand_done(leat__group *g, uint32_t p, int64_t now_ns)
 {
-    if (answer(g, p, HANDING, now_ns))
+    if (hand_answered(g, p, now_ns))
         own_remove(g, p);
 }
 
 void leat__group_hand_failed(leat__group *g, uint32_t p, int64_t now_ns)
 {
-    if (answer(g, p, HANDING, now_ns))
-        g->restless = true;
+    if (!hand_answered(g, p, now_ns))
+        return;
+    g->restless = true;
+    if (g->superseded) /* no plan says it once more */
+        to_do(g, p, LEAT__GROUP_HAND);
 }
 
 void leat__group_fenced(leat__group *g, uint32_t p, uint64_t epoch,
@@ -878,7 +955,8 @@ static void do_take(leat__group *g, leat__group_action *a)
         a->from = g->view.peers[x->ref - 1]->nonce;
     x->state = TAKING;
     x->flags |= BUSY;
-    g->takes++;
+    x->ref = (uint32_t)g->takes;
+    g->taking[g->takes++] = (struct taking){ p, g->now_ns };
 }
 
 static void do_bury(leat__group *g, leat__group_action *a)

@@ -178,7 +178,7 @@ static void begin(part *p, uint64_t epoch)
     tell(p, LEAT_ASSIGNED, epoch);
 }
 
-/* Of a partition that is just being forgotten the lease is ours again too early:
+/* The lease of a partition that is just being forgotten is ours again too early:
  * it is taken once more, with a higher epoch. */
 static void taken(part *p, const leat_reply *r)
 {
@@ -232,8 +232,8 @@ static leat_code send_take(consumer *c, const leat__group_action *a,
     const leat_bytes args[] = { leat_str(c->nonce), leat_str(from),
                                 leat_str(c->start), leat_str(c->group),
                                 leat_str(LEAT__LEASE_KEEP) };
-    return leat__script_send(c->cmd, &leat__script_topic_take, keys, 3, args,
-                             5, &(leat_send_opts){ .fn = on_taken, .arg = p },
+    return leat__script_send(c->cmd, &leat__script_topic_take, keys, 3, args, 5,
+                             &(leat_send_opts){ .fn = on_taken, .arg = p },
                              err);
 }
 
@@ -261,6 +261,7 @@ static leat_code send_hand(consumer *c, const leat__group_action *a,
     static const leat__nonce nobody;
     char epoch[LEAT__NUMBER], to[LEAT__NONCE_TEXT + 1] = "";
     part *p = c->parts[a->partition];
+    p->draining = true; /* it may come without: nothing more is handed out */
     if (memcmp(&a->to, &nobody, sizeof nobody) != 0)
         leat__nonce_format(&a->to, to);
     const leat_bytes key = leat__key_bytes(&p->lease);

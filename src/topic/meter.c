@@ -39,9 +39,8 @@ leat_code leat__consumer_meters_init(consumer_meters *m, leat_metrics *r,
     m->in_flight = leat_metrics_gauge(r, "leat_group_in_flight_messages",
                                       "Messages read and unsettled.", l, 3,
                                       err);
-    m->owned = leat_metrics_gauge(r, "leat_lease_owned",
-                                  "Partitions owned by this member.", l, 3,
-                                  err);
+    m->owned = leat_metrics_gauge(
+        r, "leat_lease_owned", "Partitions owned by this member.", l, 3, err);
     m->lag = leat_metrics_gauge(r, "leat_group_lag_messages",
                                 "Messages behind the cursors of the "
                                 "partitions owned by this member.",

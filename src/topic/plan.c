@@ -107,10 +107,12 @@ void leat__plan_make(leat__plan *plan)
     leat__plan_quota(plan->partitions, plan->have, plan->cap, plan->members,
                      plan->quota);
     mark_spare(plan);
-    plan->first = 0;
-    for (size_t i = 0; i < plan->members && i < plan->me; i++)
-        plan->first += plan->quota[i] - plan->have[i];
-    plan->end = plan->first;
-    if (plan->me < plan->members)
-        plan->end += plan->quota[plan->me] - plan->have[plan->me];
+    plan->first = plan->end = plan->wanted = 0;
+    for (size_t i = 0; i < plan->members; i++) {
+        if (i == plan->me)
+            plan->first = plan->wanted;
+        plan->wanted += plan->quota[i] - plan->have[i];
+        if (i == plan->me)
+            plan->end = plan->wanted;
+    }
 }

@@ -26,6 +26,7 @@ typedef struct leat__plan {
     /* Out: of the partitions that move, in ascending order, ours are those
      * from first up to, not including, end. */
     uint64_t first, end;
+    uint64_t wanted; /* so many of them are anybody's                      */
 } leat__plan;
 
 /* Afterwards owner[p] is the index of a member that keeps it, SPARE for what we

@@ -267,9 +267,9 @@ static leat_code send_wait(consumer *c, uint32_t n, uint32_t each, int64_t ms,
     char count[LEAT__NUMBER], block[LEAT__NUMBER];
     char ids[LEAT__BLOCK_MAX][LEAT__ID_TEXT];
     leat_bytes argv[6 + 2 * LEAT__BLOCK_MAX] = {
-        leat_mem("XREAD", 5),           leat_mem("COUNT", 5),
-        leat__arg_int(count, each),     leat_mem("BLOCK", 5),
-        leat__arg_int(block, ms),       leat_mem("STREAMS", 7),
+        leat_mem("XREAD", 5),       leat_mem("COUNT", 5),
+        leat__arg_int(count, each), leat_mem("BLOCK", 5),
+        leat__arg_int(block, ms),   leat_mem("STREAMS", 7),
     };
     for (uint32_t i = 0; i < n; i++) {
         const part *p = c->blk_set[i].part;
@@ -318,12 +318,12 @@ static void end_early(consumer *c, int64_t now_ns)
         const part *p = c->owned[i];
         if (p->blocked || !may_wait(c, p, now_ns))
             continue;
-        c->unblocking =
-            leat_conn_send(c->cmd,
-                           LEAT_ARGS(leat_mem("CLIENT", 6),
-                                     leat_mem("UNBLOCK", 7),
-                                     leat__arg_int(id, c->blk_id)),
-                           &(leat_send_opts){ .fn = ignore }, NULL) == LEAT_OK;
+        c->unblocking = leat_conn_send(c->cmd,
+                                       LEAT_ARGS(leat_mem("CLIENT", 6),
+                                                 leat_mem("UNBLOCK", 7),
+                                                 leat__arg_int(id, c->blk_id)),
+                                       &(leat_send_opts){ .fn = ignore },
+                                       NULL) == LEAT_OK;
         return;
     }
 }

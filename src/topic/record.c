@@ -38,22 +38,19 @@ bool leat__nonce_parse(leat_bytes text, leat__nonce *out)
 
 /* ---- reading ---------------------------------------------------------- */
 
-/* Take a number off the front. */
+enum { DIGITS = 19 }; /* of any length that fits without looking */
+
+/* Take a number of up to 19 digits off the front. */
 static bool number(leat_bytes *at, uint64_t most, uint64_t *out)
 {
     const char *p = at->p;
     size_t n = 0;
     uint64_t v = 0;
-    while (n < at->n && p[n] >= '0' && p[n] <= '9') {
-        uint64_t d = (uint64_t)(p[n] - '0');
-        if (v > (most - d) / 10)
-            return false;
-        v = v * 10 + d;
-        n++;
-    }
+    while (n < at->n && n < DIGITS && p[n] >= '0' && p[n] <= '9')
+        v = v * 10 + (uint64_t)(p[n++] - '0');
     *at = leat_mem(p + n, at->n - n);
     *out = v;
-    return n > 0;
+    return n > 0 && v <= most;
 }
 
 static bool skip(leat_bytes *at, char c)
@@ -113,14 +110,22 @@ static bool flags(leat_bytes text, leat__record *out)
     return true;
 }
 
+bool leat__record_head(leat_bytes text, uint64_t *beat, leat_bytes *rest)
+{
+    if (!skip(&text, '1') || !skip(&text, ' ') ||
+        !number(&text, UINT64_MAX, beat) || !skip(&text, ' '))
+        return false;
+    *rest = text;
+    return true;
+}
+
 bool leat__record_parse(leat_bytes text, leat__record *out)
 {
-    leat_bytes at = text, w;
+    leat_bytes at, w;
     uint64_t cap;
-    if (!skip(&at, '1') || !skip(&at, ' ') ||
-        !number(&at, UINT64_MAX, &out->beat) || !skip(&at, ' '))
+    if (!leat__record_head(text, &out->beat, &out->rest))
         return false;
-    out->rest = at;
+    at = out->rest;
     (void)skip(&at, '+');
     if (!number(&at, UINT64_MAX, &out->born) || !skip(&at, ' ') ||
         !number(&at, UINT32_MAX, &cap) || !skip(&at, ' '))

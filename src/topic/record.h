@@ -30,6 +30,9 @@ typedef struct leat__record {
 /* False: not a record of this version. */
 bool leat__record_parse(leat_bytes text, leat__record *out);
 
+/* Only how often it was said, and what comes after that. */
+bool leat__record_head(leat_bytes text, uint64_t *beat, leat_bytes *rest);
+
 /* Append; again: the "+". */
 leat_code leat__record_format(leat__buf *b, const leat__record *r, bool again,
                               leat_error *err);

@@ -195,8 +195,8 @@ static void end_background(consumer *c)
 static void release_out(consumer *c)
 {
     for (handed *h = c->all; h; h = h->all)
-        if (atomic_load(&h->out) &&
-            leat__part_epoch(h->part) == h->d.fence && h->part->window)
+        if (atomic_load(&h->out) && leat__part_epoch(h->part) == h->d.fence &&
+            h->part->window)
             leat__window_back(h->part->window, h->entry, 0, true);
 }
 
@@ -283,7 +283,6 @@ static void free_consumer(consumer *c)
     pthread_mutex_destroy(&c->lock);
     leat__free(c->group);
     leat__free(c->name);
-    leat__free(c->start);
     leat__free(c);
 }
 
@@ -317,19 +316,29 @@ static leat_code check_range(const char *what, int64_t v, int64_t low,
                       what, (long long)v, (long long)low, (long long)high);
 }
 
-static leat_code check_start(const char *start, leat_error *err)
+static bool is_number(const char *s)
 {
-    leat__id id;
-    if (strcmp(start, "start") == 0 || strcmp(start, "end") == 0 ||
-        leat__id_parse(leat_str(start + (start[0] == '@')), &id))
-        return LEAT_OK;
-    return leat__fail(err, LEAT_EINVAL,
-                      "start '%s': it is start, end, an id MS-SEQ or @MS",
-                      start);
+    return *s && strspn(s, "0123456789") == strlen(s) && strlen(s) <= 18;
 }
 
-static leat_code check_opts(const leat_topic_source_opts *o, const char *start,
-                            leat_error *err)
+/* An id is written as the server writes it. */
+static leat_code check_start(char *start, size_t room, leat_error *err)
+{
+    leat__id id;
+    char text[LEAT__ID_TEXT];
+    if (strcmp(start, "start") == 0 || strcmp(start, "end") == 0 ||
+        (start[0] == '@' && is_number(start + 1)))
+        return LEAT_OK;
+    if (!leat__id_parse(leat_str(start), &id))
+        return leat__fail(err, LEAT_EINVAL,
+                          "start '%s': it is start, end, an id MS-SEQ or @MS",
+                          start);
+    leat_bytes whole = leat__id_format(id, text);
+    snprintf(start, room, "%.*s", (int)whole.n, (const char *)whole.p);
+    return LEAT_OK;
+}
+
+static leat_code check_opts(const leat_topic_source_opts *o, leat_error *err)
 {
     leat_code rc = check_range("batch", o->batch, 1, BATCH_MAX, err);
     if (rc == LEAT_OK)
@@ -346,7 +355,7 @@ static leat_code check_opts(const leat_topic_source_opts *o, const char *start,
         rc = check_range("drain_ms", o->drain_ms, 1, 86400000, err);
     if (rc == LEAT_OK && (unsigned)o->order > LEAT_ORDER_NONE)
         rc = leat__fail(err, LEAT_EINVAL, "order %d is none", (int)o->order);
-    return rc == LEAT_OK ? check_start(start, err) : rc;
+    return rc;
 }
 
 static void fill_opts(consumer *c, const leat_topic_source_opts *given)
@@ -388,9 +397,13 @@ static leat_code init_names(consumer *c, const char *group,
     snprintf(name, sizeof name, "%s-%ld-%.8s", host, (long)getpid(), c->nonce);
     c->group = leat__strdup(group, err);
     c->name = leat__strdup(o && o->name ? o->name : name, err);
-    c->start = leat__strdup(o && o->start ? o->start : "start", err);
-    if (!c->group || !c->name || !c->start)
+    if (!c->group || !c->name)
         return LEAT_ENOMEM;
+    snprintf(c->start, sizeof c->start, "%s",
+             o && o->start ? o->start : "start");
+    if (o && o->start && strlen(o->start) >= sizeof c->start)
+        return leat__fail(err, LEAT_EINVAL, "start '%.20s...' is too long",
+                          o->start);
     leat__key_members(&c->members, t->prefix, t->name, c->group);
     return LEAT_OK;
 }
@@ -419,17 +432,30 @@ static leat_code init_machine(consumer *c, const leat__nonce *self, bool stable,
     return c->machine ? LEAT_OK : LEAT_ENOMEM;
 }
 
-/* The group is known from here on; and both connections are there. */
-static leat_code join(consumer *c, leat_error *err)
+/* The group is known from here on.  A server whose memory is full takes no new
+ * group, but one that it knows goes on. */
+static leat_code enter(consumer *c, leat_error *err)
 {
     leat__key groups;
+    leat_reply *known = NULL;
+    leat_call_opts again = { .idempotent = true };
     const leat_topic *t = c->topic;
     leat__key_groups(&groups, t->prefix, t->name);
+    leat_bytes key = leat__key_bytes(&groups), group = leat_str(c->group);
     leat_code rc = leat_client_call(
-        c->client,
-        LEAT_ARGS(leat_str("SADD"), leat__key_bytes(&groups),
-                  leat_str(c->group)),
-        &(leat_call_opts){ .idempotent = true }, NULL, err);
+        c->client, LEAT_ARGS(leat_str("SISMEMBER"), key, group), &again, &known,
+        err);
+    if (rc == LEAT_OK && leat_reply_int(known) == 0)
+        rc = leat_client_call(c->client,
+                              LEAT_ARGS(leat_str("SADD"), key, group), &again,
+                              NULL, err);
+    leat_reply_free(known);
+    return rc;
+}
+
+static leat_code join(consumer *c, leat_error *err)
+{
+    leat_code rc = enter(c, err);
     if (rc != LEAT_OK)
         return rc;
     c->cmd = leat_client_lend(c->client, OPEN_MS, err);
@@ -460,7 +486,9 @@ static leat_code init(consumer *c, const char *group,
     fill_opts(c, o);
     rc = init_names(c, group, o, err);
     if (rc == LEAT_OK)
-        rc = check_opts(&c->opts, c->start, err);
+        rc = check_opts(&c->opts, err);
+    if (rc == LEAT_OK)
+        rc = check_start(c->start, sizeof c->start, err);
     if (rc == LEAT_OK)
         rc = init_memory(c, err);
     if (rc == LEAT_OK)
@@ -475,7 +503,7 @@ leat_source *leat_topic_source(leat_topic *t, const char *group,
                                const leat_topic_source_opts *opts,
                                leat_error *err)
 {
-    leat_error e;
+    leat_error e = { 0 };
     err = err ? err : &e;
     if (!t || leat__name_check("group", group, err) != LEAT_OK)
         return NULL; /* a topic that could not be opened has said why */

@@ -14,6 +14,11 @@
  * starts anew.  A member that cannot reach a server that we can reach is dead to
  * us; a server that nobody reaches kills nobody.
  *
+ * Before, after half a lease, it is silent: it keeps what it claims but has no
+ * share in the plan.  That moves nothing by itself.  But one that joins after a
+ * crash does not know yet who is dead, and would leave free what the others
+ * give up for it, and to a dead one, too, until it has watched for so long.
+ *
  * The owner of a lease whose record is in no look is watched in the same way,
  * from when it was first named, by the looks in which it does not appear.
  *
@@ -110,6 +115,16 @@ static leat__peer *known(const leat__view *v, size_t i,
     return at < SIZE_MAX ? v->peers[at] : NULL;
 }
 
+/* Room for another text; what is there may move, and is read again. */
+static leat_code make_room(leat__peer *p, size_t n, leat_error *err)
+{
+    const char *was = p->text.p;
+    leat_code rc = leat__buf_reserve(&p->text, n, err);
+    if (rc == LEAT_OK && p->text.p != was && p->text.n > 0)
+        p->readable = leat__record_parse(leat__buf_bytes(&p->text), &p->rec);
+    return rc;
+}
+
 /* Known or new, with room for its text; NULL without memory. */
 static leat__peer *peer_for(leat__view *v, size_t i,
                             const leat__group_record *r, leat_error *err)
@@ -117,7 +132,7 @@ static leat__peer *peer_for(leat__view *v, size_t i,
     leat__peer *p = known(v, i, &r->nonce);
     if (!p)
         p = append(v, &r->nonce, err);
-    if (!p || leat__buf_reserve(&p->text, r->text.n, err) != LEAT_OK)
+    if (!p || make_room(p, r->text.n, err) != LEAT_OK)
         return NULL;
     return p;
 }
@@ -157,25 +172,37 @@ static bool merge(leat__view *v)
     return true;
 }
 
-static bool says_the_same(const leat__peer *p, const leat__record *r,
-                          bool readable)
+/* The views into the old text, moved to where the same words stand now. */
+static void rebase(leat__record *r, uint64_t beat, leat_bytes rest)
 {
-    return p->text.n > 0 && p->readable && readable &&
-           leat_bytes_eq(p->rec.rest, r->rest);
+    const char *from = r->rest.p, *to = rest.p;
+    r->claims.p = to + ((const char *)r->claims.p - from);
+    r->name.p = to + ((const char *)r->name.p - from);
+    r->rest = rest;
+    r->beat = beat;
 }
 
-/* Take over a text that differs; whether more than the counter does. */
-static bool update(leat__peer *p, leat_bytes text, int64_t now_ns)
+/* Take over a text that differs; whether it says anything else than before, but
+ * for the counter.  Mostly it does not, and is not read again. */
+static bool update(leat__peer *p, leat_bytes text, bool first, int64_t now_ns)
 {
-    leat__record r;
-    bool readable = leat__record_parse(text, &r);
-    bool same = says_the_same(p, &r, readable) && !p->dead;
+    uint64_t beat = 0;
+    leat_bytes rest;
+    bool same = p->text.n > 0 && p->readable &&
+                leat__record_head(text, &beat, &rest) &&
+                leat_bytes_eq(rest, p->rec.rest);
+    bool news = !same || p->silent || !p->proven;
+    size_t head = same ? text.n - rest.n : 0;
     p->text.n = 0;
     (void)leat__buf_add(&p->text, text.p, text.n, NULL); /* there is room */
-    p->readable = leat__record_parse(leat__buf_bytes(&p->text), &p->rec);
+    if (same)
+        rebase(&p->rec, beat, leat_mem(p->text.p + head, rest.n));
+    else
+        p->readable = leat__record_parse(leat__buf_bytes(&p->text), &p->rec);
+    p->proven = !first;
     p->seen_ns = now_ns;
-    p->dead = false;
-    return !same;
+    p->dead = p->silent = false;
+    return news;
 }
 
 static bool apply(leat__view *v, const leat__group_record *records, size_t n,
@@ -189,7 +216,7 @@ static bool apply(leat__view *v, const leat__group_record *records, size_t n,
         p->looked = true;
         if (p->text.n == 0 ||
             !leat_bytes_eq(leat__buf_bytes(&p->text), records[i].text))
-            changed |= update(p, records[i].text, now_ns);
+            changed |= update(p, records[i].text, !v->looked, now_ns);
     }
     return changed;
 }
@@ -199,12 +226,14 @@ static bool apply(leat__view *v, const leat__group_record *records, size_t n,
 static bool judge(leat__view *v, leat__peer *p, int64_t sent_ns, int64_t now_ns)
 {
     int64_t due = p->seen_ns + leat__view_silence(v);
+    bool was_silent = p->silent;
     if (p->dead || leat__nonce_compare(&p->nonce, &v->self) == 0)
         return false;
+    p->silent = was_silent || sent_ns - p->seen_ns > v->lease_ns / 2;
     if (sent_ns < due) {
-        if (sent_ns - p->seen_ns > v->lease_ns / 2 && due < v->suspect_ns)
+        if (p->silent && due < v->suspect_ns)
             v->suspect_ns = due;
-        return false;
+        return p->silent != was_silent;
     }
     p->dead = true;
     if (!p->superseded)

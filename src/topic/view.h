@@ -14,6 +14,8 @@ typedef struct leat__peer {
     leat__record rec; /* into text                                          */
     bool readable;
     bool looked;      /* it was in the last look                             */
+    bool proven;      /* we saw it change, or come */
+    bool silent;      /* it has not changed for half a lease */
     bool dead;        /* its record did not change for too long              */
     bool superseded;  /* a later life of its name is there                   */
     int64_t seen_ns;  /* since when we see this text and miss no look; of    */

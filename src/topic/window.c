@@ -221,7 +221,7 @@ static int64_t fresh_due(const leat__window *w)
 }
 
 /* Nothing fresh goes past a lane that is ready and only waits to be alone. */
-int64_t leat__window_due(const leat__window *w)
+static int64_t due_at(const leat__window *w, int64_t now_ns)
 {
     if (w->still && w->out > 0)
         return INT64_MAX;
@@ -230,15 +230,20 @@ int64_t leat__window_due(const leat__window *w)
         const leat__slot *s = leat__lanes_first(w, leat__lanes_top(w));
         due = apart(w, s) ? INT64_MAX : s->e.due_ns;
     }
-    if (ready_lane(w, w->now_ns) != 0)
+    if (ready_lane(w, now_ns) != 0)
         return due;
     int64_t fresh = fresh_due(w);
     return fresh < due ? fresh : due;
 }
 
+int64_t leat__window_due(const leat__window *w)
+{
+    return due_at(w, w->now_ns);
+}
+
 bool leat__window_ready(const leat__window *w, int64_t now_ns)
 {
-    return leat__window_due(w) <= now_ns;
+    return due_at(w, now_ns) <= now_ns;
 }
 
 /* ---- settling --------------------------------------------------------- */
@@ -247,7 +252,6 @@ static leat__slot *came_back(leat__window *w, leat__entry *e)
 {
     assert(e->state == LEAT__ENTRY_OUT);
     w->out--;
-    w->alone_out = false;
     return (leat__slot *)e;
 }
 
@@ -309,12 +313,9 @@ bool leat__window_pop(leat__window *w, void **user)
 bool leat__window_clear(leat__window *w, void **user)
 {
     leat__slot *s = leat__slot_at(w, w->head);
-    if (w->head == w->tail) {
-        leat__lanes_reset(w);
+    if (w->head == w->tail)
         return false;
-    }
-    if (s->e.state == LEAT__ENTRY_OUT)
-        came_back(w, &s->e);
+    w->out -= s->e.state == LEAT__ENTRY_OUT;
     *user = leave(w, s);
     return true;
 }

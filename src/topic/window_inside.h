@@ -80,7 +80,7 @@ struct leat__window {
     leat_order order;
     bool turned;    /* something was handed back: look at what waits       */
     bool still;     /* PARTITION: as a lane's                              */
-    bool alone_out; /* what is out wants nothing beside it                 */
+    bool alone_out; /* if anything is out, it is one that is alone         */
     bool dirty, unmarked;
     bool count_known;
     int64_t now_ns; /* of the last take                                    */

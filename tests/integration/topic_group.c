@@ -129,8 +129,7 @@ static void each_change_is_told(void **state)
     assert_int_equal(a_saw.lost, 0);
     for (int p = 0; p < 4; p++)
         redis_do(server, "HSET leat:{orders/%d}:lease:g e 1", p);
-    wait_until((turn(a), turn(b), a_saw.lost == 2 && b_saw.lost == 2),
-               LONG_MS);
+    wait_until((turn(a), turn(b), a_saw.lost == 2 && b_saw.lost == 2), LONG_MS);
     leat_source_close(a);
     leat_source_close(b);
     leat_topic_close(t);

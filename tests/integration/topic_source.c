@@ -71,7 +71,8 @@ static void settled_out_of_order_the_rest_alone_comes_again(void **state)
     leat_topic_close(t);
 }
 
-static void what_is_given_back_comes_again_before_what_stands_behind(void **state)
+static void
+what_is_given_back_comes_again_before_what_stands_behind(void **state)
 {
     leat_delivery *d[5];
     (void)state;
@@ -249,6 +250,9 @@ static void a_new_group_starts_where_it_is_told(void **state)
     s = source_of(t, "time", &(leat_topic_source_opts){ .start = "@2000" });
     assert_int_equal(leat_delivery_position(next_of(s)).ms, 2000);
     leat_source_close(s);
+    s = source_of(t, "ms", &(leat_topic_source_opts){ .start = "1999" });
+    assert_int_equal(leat_delivery_position(next_of(s)).ms, 2000);
+    leat_source_close(s);
     first_is(t, "later", "@2001", "new");
 
     s = source_of(t, "end", &(leat_topic_source_opts){ .start = "end" });
@@ -258,9 +262,12 @@ static void a_new_group_starts_where_it_is_told(void **state)
     assert_body(d, "newest");
     leat_source_close(s);
 
-    assert_null(leat_topic_source(
-        t, "bad", &(leat_topic_source_opts){ .start = "yesterday" }, &e));
-    assert_code(e.code, LEAT_EINVAL);
+    static const char *const bad[] = { "yesterday", "@1-1", "@", "1-2-3", "" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_null(leat_topic_source(
+            t, "bad", &(leat_topic_source_opts){ .start = bad[i] }, &e));
+        assert_code(e.code, LEAT_EINVAL);
+    }
     leat_topic_close(t);
 }
 
@@ -319,7 +326,8 @@ static void an_interrupt_ends_a_receive_or_the_next(void **state)
     leat_topic_close(t);
 }
 
-static void the_descriptor_tells_that_a_receive_would_find_something(void **state)
+static void
+the_descriptor_tells_that_a_receive_would_find_something(void **state)
 {
     (void)state;
     leat_topic *t = topic_of(client, "orders", 1);
@@ -403,8 +411,8 @@ static void an_owner_whose_lease_was_deleted_takes_it_again(void **state)
     (void)state;
     leat_topic *t = topic_of(client, "orders", 1);
     add("orders", 0, "x");
-    leat_source *s = source_of(
-        t, "g", &(leat_topic_source_opts){ .lease_ms = 1000 });
+    leat_source *s = source_of(t, "g",
+                               &(leat_topic_source_opts){ .lease_ms = 1000 });
     leat_delivery *d = next_of(s);
     uint64_t fence = leat_delivery_fence(d);
     redis_do(server, "DEL leat:{orders/0}:lease:g");

@@ -380,7 +380,7 @@ static void a_stable_name_takes_over_from_its_earlier_life(void **state)
     leat__group_free(g);
 }
 
-static void who_is_superseded_drops_all_and_leaves(void **state)
+static void who_is_superseded_gives_up_all_and_leaves(void **state)
 {
     leat__group *g = member_with(
         (leat__group_opts){ .stable = true, .name = "a" });
@@ -390,7 +390,12 @@ static void who_is_superseded_drops_all_and_leaves(void **state)
     take_all(g, 0, P, 9);
     look(g, 1 * MS, &o);
     for (int i = 0; i < P; i++)
-        next_is(g, 1 * MS, LEAT__GROUP_DROP);
+        next_is(g, 1 * MS, LEAT__GROUP_HAND);
+    next_is(g, 1 * MS, LEAT__GROUP_NOTHING);
+    leat__group_hand_failed(g, 0, 1 * MS);
+    next_is(g, 1 * MS, LEAT__GROUP_HAND);
+    for (uint32_t p = 0; p < P; p++)
+        leat__group_hand_done(g, p, 1 * MS);
     next_is(g, 1 * MS, LEAT__GROUP_LEAVE);
     next_is(g, 1 * MS, LEAT__GROUP_NOTHING);
     assert_int_equal(leat__group_due(g), INT64_MAX);
@@ -575,7 +580,7 @@ int main(void)
         cmocka_unit_test(an_owner_without_a_record_is_watched_from_the_refusal),
         cmocka_unit_test(the_long_dead_are_buried_by_the_first_of_the_living),
         cmocka_unit_test(a_stable_name_takes_over_from_its_earlier_life),
-        cmocka_unit_test(who_is_superseded_drops_all_and_leaves),
+        cmocka_unit_test(who_is_superseded_gives_up_all_and_leaves),
         cmocka_unit_test(a_record_of_a_newer_version_lives_without_a_share),
         cmocka_unit_test(leaving_drains_hands_over_and_goes),
         cmocka_unit_test(leaving_ends_though_the_server_is_away),

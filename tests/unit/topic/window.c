@@ -349,6 +349,39 @@ static void many_that_wait_come_by_their_times(void **state)
     leat__window_free(w);
 }
 
+/* Each of many lanes has two out and a third that waits for its time; every
+ * other lane is stopped again.  The rest comes by its times. */
+static void lanes_that_stop_again_leave_the_others_in_order(void **state)
+{
+    enum { N = 101 };
+    leat__window *w = leat__window_new(3 * N, LEAT_ORDER_KEY, NULL);
+    leat__entry *e[N][3], *x;
+    (void)state;
+    for (uint64_t i = 0; i < (uint64_t)3 * N; i++)
+        leat__window_push(w, id(i + 1), i / 3 + 1, NULL);
+    for (int i = 0; i < 3 * N; i++)
+        assert_non_null(e[i / 3][i % 3] = leat__window_take(w, 0));
+    for (int i = 0; i < N; i++) {
+        nack(w, e[i][0], 0);
+        nack(w, e[i][1], 0);
+        nack(w, e[i][2], 1 + i * i % N * i % N);
+        assert_ptr_equal(leat__window_take(w, 0), e[i][0]);
+        assert_ptr_equal(leat__window_take(w, 0), e[i][1]);
+    }
+    for (int i = 0; i < N; i += 2)
+        nack(w, e[i][0], 0);
+    int64_t last = 0;
+    for (int i = 1; i < N; i += 2) {
+        int64_t due = leat__window_due(w);
+        assert_true(due > last);
+        assert_non_null(x = leat__window_take(w, due));
+        assert_true(x->lane % 2 == 0);
+        last = due;
+    }
+    assert_takes_nothing(w, N);
+    leat__window_free(w);
+}
+
 static void what_was_never_begun_does_not_count(void **state)
 {
     leat__window *w = fresh_window(LEAT_ORDER_PARTITION);
@@ -488,6 +521,26 @@ static void what_is_up_to_the_cursor_is_forgotten(void **state)
     (void)state;
     assert_texts(s, "5-1:6-0", "");
     assert_int_equal(s.mark.ms, 6);
+    leat__window_free(w);
+}
+
+static void the_mark_is_never_below_the_cursor(void **state)
+{
+    leat__window *w = loaded(LEAT_ORDER_NONE, 5, 3, "", "");
+    (void)state;
+    assert_int_equal(save(w).mark.ms, 5);
+    leat__window_free(w);
+}
+
+static void a_range_goes_on_in_the_next_millisecond(void **state)
+{
+    leat__window *w = fresh_window(LEAT_ORDER_NONE);
+    leat__window_saved s = { .cursor = { 3, UINT64_MAX },
+                             .mark = { 9, 0 },
+                             .settled = leat_str("2-0:5-0") };
+    (void)state;
+    assert_int_equal(leat__window_load(w, &s, NULL), LEAT_OK);
+    assert_texts(save(w), "4-0:5-0", "");
     leat__window_free(w);
 }
 
@@ -757,6 +810,7 @@ int main(void)
         cmocka_unit_test(without_a_lane_only_the_entry_itself_waits),
         cmocka_unit_test(what_is_due_again_comes_before_what_is_new),
         cmocka_unit_test(many_that_wait_come_by_their_times),
+        cmocka_unit_test(lanes_that_stop_again_leave_the_others_in_order),
         cmocka_unit_test(what_was_never_begun_does_not_count),
         cmocka_unit_test(settled_runs_are_kept_as_ranges),
         cmocka_unit_test(attempts_are_kept_where_the_mark_is_wrong),
@@ -765,6 +819,8 @@ int main(void)
         cmocka_unit_test(what_is_not_read_again_yet_is_kept_on),
         cmocka_unit_test(what_was_deleted_from_the_log_disturbs_nobody),
         cmocka_unit_test(what_is_up_to_the_cursor_is_forgotten),
+        cmocka_unit_test(the_mark_is_never_below_the_cursor),
+        cmocka_unit_test(a_range_goes_on_in_the_next_millisecond),
         cmocka_unit_test(text_that_is_not_ours_is_refused),
         cmocka_unit_test(a_count_that_is_not_known_stays_so),
         cmocka_unit_test(a_suspect_is_handed_out_alone),
