@@ -38,11 +38,15 @@ typedef enum value_kind {
     VALUE_NONE = 0, /* a switch                                   */
     VALUE_TEXT,
     VALUE_COUNT,    /* a whole number from 1                      */
+    VALUE_NUMBER,   /* a whole number from 0                      */
     VALUE_DURATION, /* 500ms, 5s, 2m, 1h; a bare number: seconds  */
     VALUE_CHOICE,   /* one word of choices                        */
     VALUE_FILE,
     VALUE_DIR,
-    VALUE_CONTEXT /* the name of a context                      */
+    VALUE_CONTEXT, /* the name of a context                      */
+    VALUE_GROUP,   /* the name of a group of the topic           */
+    VALUE_LIST,    /* may be given again: texts split by newlines */
+    VALUE_REST     /* a program: it and all words after it       */
 } value_kind;
 
 typedef struct option {
@@ -77,6 +81,7 @@ typedef struct command {
     const example *examples;
     int (*run)(struct cli *c);
     bool hidden; /* our own use: not shown                     */
+    bool rest;   /* the words after -- are a program's         */
 } command;
 
 typedef struct group { /* a noun that has verbs */
@@ -90,11 +95,20 @@ extern const command commands[]; /* noun NULL ends it */
 extern const group groups[];
 extern const option global_options[];
 
+/* Of topics, groups and consume (commands_topic.c). */
+extern const option topic_create_options[], topic_info_options[],
+    topic_send_options[], topic_tail_options[], group_lag_options[],
+    consume_options[];
+extern const example topic_create_examples[], topic_ls_examples[],
+    topic_info_examples[], topic_send_examples[], topic_tail_examples[],
+    topic_rm_examples[], group_lag_examples[], consume_examples[];
+
 const group *group_find(const char *noun);
 /* The first command of that noun after `after`; NULL starts, and ends. */
 const command *command_next(const char *noun, const command *after);
 
-/* The variable of an option, LEAT_NO_HEADERS, written to out. */
+/* The variable of an option, LEAT_NO_HEADERS, written to out; NULL for one that
+ * has none. */
 const char *option_env(const option *o, char *out, size_t room);
 
 /* ---- values and their origin (settings.c) ----------------------------- */
@@ -125,6 +139,8 @@ typedef struct cli {
     const group *group;     /* a group without its verb */
     char **args;
     int arg_count;
+    char **rest; /* a program and its arguments, NULL after the last */
+    int rest_count;
     value values[MAX_VALUES];
     int value_count;
     bool help;
@@ -138,7 +154,7 @@ void settings_free(cli *c);
 value *value_find(cli *c, const char *name);
 const char *value_text(cli *c, const char *name); /* NULL: not given */
 bool value_on(cli *c, const char *name);
-int64_t value_count(cli *c, const char *name);
+int64_t value_count(cli *c, const char *name); /* also of a number; 0 */
 int64_t value_ms(cli *c, const char *name);
 
 /* Check a text against the option; false with the reason in why. */
@@ -251,6 +267,7 @@ leat_bytes url_password(const char *url);
 
 /* Printable: controls, bidi marks and what is not UTF-8 become \xNN. */
 char *printable(const char *s, size_t n);
+bool is_utf8(leat_bytes b);
 /* The columns that printable text takes. */
 int columns_of(const char *s);
 
@@ -280,13 +297,20 @@ typedef struct output output;
 output *output_open(cli *c, const column *columns, size_t n, bool record,
                     int *code);
 void output_text(output *o, const char *s);
+void output_bytes(output *o, leat_bytes b); /* may hold zeros */
 void output_number(output *o, int64_t v);
 void output_real(output *o, double v);
 void output_bool(output *o, bool v);
 void output_null(output *o);
+/* Write the rows so far and forget them; of tsv, csv and ndjson only, whose
+ * rows need not know each other. */
+int output_flush(output *o);
 /* Write everything and free; 0 or an exit code.  drop writes nothing. */
 int output_close(output *o);
 void output_drop(output *o);
+
+/* 2026-01-31T12:34:56.789Z; malloced. */
+char *time_text(int64_t ms, bool utc);
 
 /* ---- terminal (term.c) ------------------------------------------------ */
 
@@ -322,14 +346,20 @@ char *home_path(const char *variable, const char *below_home, const char *rest);
 /* Read a small file whole, a zero after its end; NULL with errno. */
 char *slurp(int fd, size_t limit, size_t *n);
 
-/* The signal that asked us to stop, or 0. */
+/* The signal that asked us to stop, or 0.  The second one ends us at once;
+ * last_words, unless NULL, runs before, inside the signal's handler. */
 extern volatile sig_atomic_t stop_signal;
+extern void (*volatile last_words)(void);
 void catch_signals(void);
 void occupy_standard_files(void);
 
 /* ---- commands --------------------------------------------------------- */
 
 leat_client *client_open(cli *c, const char *url, const char *what, int *code);
+
+/* Ask on a terminal; elsewhere --yes must have been given.  False with *code,
+ * and said. */
+bool confirmed(cli *c, const char *what, int *code);
 
 int run_up(cli *c);
 int run_down(cli *c);
@@ -347,6 +377,56 @@ int run_context_use(cli *c);
 int run_context_rm(cli *c);
 int run_context_show(cli *c);
 int run_config_show(cli *c);
+int run_topic_create(cli *c);
+int run_topic_ls(cli *c);
+int run_topic_info(cli *c);
+int run_topic_rm(cli *c);
+int run_topic_send(cli *c);
+int run_topic_tail(cli *c);
+int run_group_ls(cli *c);
+int run_group_info(cli *c);
+int run_group_lag(cli *c);
+int run_group_members(cli *c);
+int run_consume(cli *c);
+
+/* ---- of topics (cmd_topic.c) ------------------------------------------ */
+
+/* Say why a call on this topic failed; one that is not there gets a hint of
+ * those that are. */
+int topic_fail(leat_client *client, const char *topic, const leat_error *err);
+
+/* "1700000000000-0", and "-3" behind it for a message inside a packed entry;
+ * written to out. */
+enum { POSITION_TEXT = 64 };
+const char *position_text(leat_position at, char out[POSITION_TEXT]);
+
+/* The same as a cell, null for zero; and a count, null where it is -1. */
+void output_position(output *out, leat_position at);
+void output_count(output *out, int64_t n);
+
+/* --from: start, end, 10m (ago) or an id, as the library wants it; NULL with
+ * *code, and said.  Malloced. */
+char *from_text(leat_client *client, const char *text, int *code);
+
+/* ---- messages on stdout (printer.c) ----------------------------------- */
+
+typedef struct printer printer;
+
+typedef struct sighting {
+    const char *topic;
+    int64_t partition; /* -1: none */
+    leat_position position;
+    const leat_msg *msg;
+    const leat_error *error; /* it is no message */
+} sighting;
+
+/* How messages are printed, by --format, --raw and --output.  NULL with *code,
+ * and said. */
+printer *printer_open(cli *c, int *code);
+/* Print one and see that it arrived; 0 or an exit code. */
+int printer_put(printer *p, const sighting *m);
+/* An empty result is printed as such only if all went well. */
+int printer_close(printer *p, bool good);
 
 /* The pid file's holder of an embedded directory; 0: none. */
 char *embedded_dir(const char *url);

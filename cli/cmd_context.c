@@ -260,7 +260,7 @@ int run_context_use(cli *c)
     return code;
 }
 
-static bool confirmed(cli *c, const char *what, int *code)
+bool confirmed(cli *c, const char *what, int *code)
 {
     *code = 0;
     if (value_on(c, "yes"))

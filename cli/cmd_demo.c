@@ -1,350 +1,342 @@
 /*
- * cmd_demo.c: leat demo: messages through a server, every one checked.
+ * cmd_demo.c: leat demo: a topic, three consumers, and a kill -9 among them.
  *
- *   leat:demo:<random>   stream, one native entry per message; removed at the
- *                        end
+ *   <prefix>:...   a topic "orders" of four partitions, under a prefix of its
+ *                  own, leat-demo-<random>; removed at the end
  *
- * Without --url the server is private and lives in a temporary directory; both
- * are gone when the command ends, also by Ctrl-C.  After kill -9 the server
- * ends by itself, since its last user is gone, and the directory stays.
+ * Without --url the server is private.  It and the ledgers live in a temporary
+ * directory; processes and directory are gone when the command ends, also by
+ * Ctrl-C.  After kill -9 the workers are ended by the kernel and the server by
+ * itself, since its last user is gone; the directory stays.
  *
- * A message's number is in its id and its body is made from the number, so the
- * reader knows what to expect without having seen the writer's.
+ * This process is the producer and leads; cmd_demo_worker.c consumes;
+ * cmd_demo_ledger.c counts.
  */
-#include "cli.h"
+#include "demo.h"
 
 #include <errno.h>
 #include <ftw.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define MIN_SIZE  16
-#define MAX_SIZE  (1024 * 1024)
-#define MAX_BATCH 10000
-#define MAX_PAIRS 32
-#define STOP_MS   15000
+enum {
+    STOP_MS = 15000,   /* for the server and the workers to end          */
+    READY_MS = 30000,  /* until every worker has a partition             */
+    STALL_MS = 12000,  /* without any progress: what is missing is lost  */
+    PUBLISH_MS = 4000, /* spread over so long at most                    */
+    PER_MS = 5,        /* and over less where there are few              */
+    TICK_MS = 20,
+    MAX_KEYS = 1000000
+};
 
 typedef struct demo {
     cli *c;
     leat_client *client;
-    leat_conn *conn;
-    leat_fields *fields;
-    char key[64];
-    int64_t count, batch, size;
-    int64_t sent, refused; /* answered with an id; with an error */
-    int64_t read, duplicated, out_of_order, corrupt, highest;
-    double publish_s, consume_s;
-    unsigned char *seen; /* a bit per message */
-    char *body;          /* room for an expected one */
-    leat_error refusal;  /* the first */
+    leat_topic *topic;
+    char prefix[40];
+    const char *dir;
+    demo_worker workers[DEMO_WORKERS];
+    int ledger;
+    demo_ledger read;
+    int64_t count, keys, published;
+    bool kill, killed;
+    atomic_bool unwritten; /* a record was not taken by the disk */
+    leat_error refusal;    /* the first that publish refused     */
     progress bar;
 } demo;
 
-/* ---- the message of a number ------------------------------------------ */
-
-static void make_body(char *body, int64_t size, int64_t i)
-{
-    int n = snprintf(body, MIN_SIZE + 1, "%016lld", (long long)i);
-    for (int64_t k = n; k < size; k++)
-        body[k] = (char)(i * 31 + k * 7);
-}
-
-static leat_msg make_message(const demo *d, int64_t i, char *id, size_t room)
-{
-    int n = snprintf(id, room, "demo-%lld", (long long)i);
-    return (leat_msg){ .id = leat_mem(id, (size_t)n),
-                       .type = leat_str("leat.demo"),
-                       .source = leat_str("leat demo"),
-                       .time_ms = (int64_t)time(NULL) * 1000,
-                       .body = leat_mem(d->body, (size_t)d->size) };
-}
-
-static int64_t number_of(leat_bytes id)
-{
-    char text[32];
-    if (id.n < 6 || id.n >= sizeof text || memcmp(id.p, "demo-", 5) != 0)
-        return -1;
-    memcpy(text, id.p, id.n);
-    text[id.n] = '\0';
-    char *end = NULL;
-    int64_t i = strtoll(text + 5, &end, 10);
-    return *end || text[5] == '-' ? -1 : i;
-}
-
 /* ---- publishing ------------------------------------------------------- */
 
-static void on_added(void *arg, const leat_reply *reply, const leat_error *err)
+typedef struct order {
+    demo *d;
+    uint64_t number;
+} order;
+
+static void on_published(void *arg, const leat_position *at,
+                         const leat_error *err)
 {
-    demo *d = arg;
-    (void)reply;
-    if (!err) {
-        d->sent++;
-        return;
-    }
-    if (d->refused++ == 0)
-        d->refusal = *err;
+    order *o = arg;
+    demo_record r = { .kind = DEMO_SENT, .number = o->number };
+    (void)at;
+    if (err)
+        r.kind = err->code == LEAT_EUNKNOWN ? DEMO_UNKNOWN : DEMO_FAILED;
+    if (!demo_write(o->d->ledger, r))
+        atomic_store(&o->d->unwritten, true);
+    free(o);
 }
 
-static leat_code publish_one(demo *d, int64_t i, leat_error *err)
+static leat_code publish_one(demo *d, leat_error *err)
 {
-    char id[32];
-    make_body(d->body, d->size, i);
-    leat_msg m = make_message(d, i, id, sizeof id);
-    leat_fields_clear(d->fields);
-    leat_code code = leat_codec_native.encode(&leat_codec_native, &m, 1,
-                                              d->fields, err);
-    if (code != LEAT_OK)
-        return code;
-    leat_bytes argv[3 + 2 * MAX_PAIRS] = { leat_str("XADD"), leat_str(d->key),
-                                           leat_str("*") };
-    size_t n = leat_fields_count(d->fields);
-    if (n > MAX_PAIRS)
-        n = MAX_PAIRS; /* the native codec has three: decode would fail */
-    memcpy(argv + 3, leat_fields_pairs(d->fields), 2 * n * sizeof *argv);
-    leat_send_opts opts = { .fn = on_added, .arg = d };
-    return leat_conn_send(d->conn, argv, 3 + 2 * n, &opts, err);
+    char id[32], key[32], body[64];
+    int64_t n = d->published;
+    order *o = grab(sizeof *o);
+    *o = (order){ d, (uint64_t)n };
+    snprintf(id, sizeof id, "order-%lld", (long long)n);
+    snprintf(key, sizeof key, "customer-%lld", (long long)(n % d->keys));
+    snprintf(body, sizeof body, "{\"order\":%lld}", (long long)n);
+    leat_msg m = { .id = leat_str(id),
+                   .key = leat_str(key),
+                   .type = leat_str("leat.demo.order"),
+                   .source = leat_str("leat demo"),
+                   .content_type = leat_str("application/json"),
+                   .body = leat_str(body) };
+    leat_code code = leat_topic_publish(d->topic, &m, on_published, o, err);
+    if (code == LEAT_OK)
+        d->published++;
+    else
+        free(o);
+    return code;
 }
 
-static leat_code publish(demo *d, leat_error *err)
+/* What is due by now. */
+static leat_code publish(demo *d, int64_t start_ns, leat_error *err)
 {
-    int64_t start = now_ns();
+    int64_t ms = (now_ns() - start_ns) / 1000000;
+    int64_t all_ms = d->count / PER_MS < PUBLISH_MS ? d->count / PER_MS + 1
+                                                    : PUBLISH_MS;
+    int64_t due = ms >= all_ms ? d->count : d->count * ms / all_ms;
     leat_code code = LEAT_OK;
-    progress_start(&d->bar, "publishing", d->count);
-    for (int64_t i = 0; i < d->count && code == LEAT_OK && !stop_signal; i++) {
-        code = publish_one(d, i, err);
-        if (i % 256 == 0)
-            progress_set(&d->bar, d->sent);
-    }
-    if (code == LEAT_OK && !stop_signal)
-        code = leat_conn_drain(d->conn, 0, err);
-    d->publish_s = (double)(now_ns() - start) / 1e9;
-    d->bar.done = d->sent;
-    progress_end(&d->bar);
-    if (code == LEAT_OK && d->refused) {
-        *err = d->refusal;
-        code = d->refusal.code;
-    }
+    while (d->published < due && code == LEAT_OK && !stop_signal)
+        code = publish_one(d, err);
     return code;
 }
 
-/* ---- reading ---------------------------------------------------------- */
+/* ---- the kill --------------------------------------------------------- */
 
-static void check(demo *d, const leat_msg *m)
+static void say_over_bar(const demo *d)
 {
-    int64_t i = number_of(m->id);
-    d->read++;
-    if (i < 0 || i >= d->count) {
-        d->corrupt++;
+    if (d->bar.tty && !report_quiet())
+        fputs("\r\033[K", stderr);
+}
+
+/* The busiest, once a third is done. */
+static void kill_one(demo *d)
+{
+    int n = 0;
+    if (!d->kill || d->killed || d->read.handled < d->count / 3)
         return;
-    }
-    make_body(d->body, d->size, i);
-    if (!leat_bytes_eq(m->body, leat_mem(d->body, (size_t)d->size)))
-        d->corrupt++;
-    unsigned char bit = (unsigned char)(1u << (i & 7));
-    if (d->seen[i >> 3] & bit)
-        d->duplicated++;
-    else if (i < d->highest)
-        d->out_of_order++;
-    d->seen[i >> 3] |= bit;
-    if (i > d->highest)
-        d->highest = i;
+    for (int i = 1; i < DEMO_WORKERS; i++)
+        if (d->read.by_worker[i] > d->read.by_worker[n])
+            n = i;
+    long pid = d->workers[n].pid;
+    (void)demo_write(
+        d->ledger, (demo_record){ .kind = DEMO_KILLED, .worker = (uint32_t)n });
+    kill((pid_t)pid, SIGKILL);
+    d->killed = true;
+    say_over_bar(d);
+    note("worker %d of %d (process %ld) was killed with -9; its lease runs "
+         "out in %d s",
+         n + 1, DEMO_WORKERS, pid, DEMO_LEASE_MS / 1000);
 }
 
-/* One entry: [id, [name, value, ...]]. */
-static leat_code read_entry(demo *d, const leat_reply *entry, char *last,
-                            size_t room, leat_error *err)
+/* Reap who has ended.  False when one ended that was not killed by us. */
+static bool all_well(demo *d)
 {
-    leat_bytes id = leat_reply_bytes(leat_reply_first(entry));
-    const leat_reply *pairs = leat_reply_at(entry, 1);
-    snprintf(last, room, "%.*s", (int)id.n, (const char *)id.p);
-    leat_fields_clear(d->fields);
-    size_t n = pairs ? leat_reply_len(pairs) / 2 : 0;
-    const leat_reply *x = n ? leat_reply_first(pairs) : NULL;
-    for (size_t i = 0; i < n; i++) {
-        leat_bytes name = leat_reply_bytes(x);
-        x = leat_reply_next(x);
-        leat_code code = leat_fields_add(d->fields, name, leat_reply_bytes(x),
-                                         err);
-        if (code != LEAT_OK)
-            return code;
-        if (i + 1 < n)
-            x = leat_reply_next(x);
+    bool well = true;
+    for (int i = 0; i < DEMO_WORKERS; i++) {
+        int status = 0;
+        demo_worker *w = &d->workers[i];
+        if (w->pid <= 0 || waitpid((pid_t)w->pid, &status, WNOHANG) == 0)
+            continue;
+        w->pid = 0;
+        if (!(d->killed && WIFSIGNALED(status)) && !stop_signal) {
+            say_over_bar(d);
+            well = fail(EXIT_NO, NULL, "worker %d ended by itself", i + 1) == 0;
+        }
     }
-    const leat_msg *m = NULL;
-    size_t count = 0;
-    leat_code code = leat_codec_native.decode(&leat_codec_native, d->fields, &m,
-                                              &count, err);
-    if (code == LEAT_EDECODE) {
-        d->corrupt++;
-        return LEAT_OK;
-    }
-    for (size_t i = 0; code == LEAT_OK && i < count; i++)
-        check(d, &m[i]);
-    return code;
+    return well;
 }
 
-/* The entries of XREAD's one stream: RESP2 answers [[key, entries]], RESP3
- * {key: entries}, and nothing is nil. */
-static const leat_reply *entries_of(const leat_reply *r)
+/* ---- leading ---------------------------------------------------------- */
+
+static bool is_ready(const demo *d)
 {
-    if (leat_reply_kind(r) == LEAT_REPLY_MAP)
-        return leat_reply_at(r, 1);
-    if (leat_reply_kind(r) == LEAT_REPLY_ARRAY && leat_reply_len(r) > 0)
-        return leat_reply_at(leat_reply_first(r), 1);
-    return NULL;
+    bool all = true;
+    for (int i = 0; i < DEMO_WORKERS; i++)
+        all = all && d->read.ready[i];
+    return all;
 }
 
-static leat_code read_batch(demo *d, char *last, size_t room, size_t *got,
-                            leat_error *err)
+static int await_workers(demo *d)
 {
-    char count[24];
-    const leat_reply *r = NULL;
-    snprintf(count, sizeof count, "%lld", (long long)d->batch);
-    leat_code code = leat_conn_call(
-        d->conn,
-        LEAT_ARGS(leat_str("XREAD"), leat_str("COUNT"), leat_str(count),
-                  leat_str("STREAMS"), leat_str(d->key), leat_str(last)),
-        NULL, &r, err);
-    *got = 0;
-    if (code != LEAT_OK)
-        return code;
-    const leat_reply *list = entries_of(r);
-    *got = list ? leat_reply_len(list) : 0;
-    const leat_reply *x = *got ? leat_reply_first(list) : NULL;
-    for (size_t i = 0; i < *got && code == LEAT_OK; i++) {
-        code = read_entry(d, x, last, room, err);
-        if (i + 1 < *got)
-            x = leat_reply_next(x);
+    int64_t end = now_ns() + READY_MS * (int64_t)1000000;
+    note("topic " DEMO_TOPIC
+         ", %d partitions, %d consumers in group " DEMO_GROUP,
+         DEMO_PARTITIONS, DEMO_WORKERS);
+    for (int i = 0; i < DEMO_WORKERS; i++)
+        if (write(d->workers[i].to, "g", 1) != 1)
+            return fail(EXIT_IO, NULL, "worker %d: %m", i + 1);
+    for (;;) {
+        demo_ledger_read(&d->read);
+        if (is_ready(d) || stop_signal)
+            return 0;
+        if (!all_well(d))
+            return EXIT_NO;
+        if (now_ns() > end)
+            return fail(EXIT_TRY_AGAIN, NULL,
+                        "not every consumer got a partition within %d s",
+                        READY_MS / 1000);
+        sleep_ms(TICK_MS);
     }
-    return code;
 }
 
-static leat_code consume(demo *d, leat_error *err)
+/* Everything sent was handled, or nothing moves any more. */
+static bool is_through(demo *d, int64_t *moved_ns)
 {
-    int64_t start = now_ns();
-    char last[64] = "0-0";
-    size_t got = 1;
-    leat_code code = LEAT_OK;
-    progress_start(&d->bar, "reading", d->count);
-    while (got && code == LEAT_OK && !stop_signal) {
-        code = read_batch(d, last, sizeof last, &got, err);
-        progress_set(&d->bar, d->read);
+    demo_ledger *l = &d->read;
+    size_t before = l->n;
+    demo_ledger_read(l);
+    if (l->n != before)
+        *moved_ns = now_ns();
+    if (d->published == d->count && l->outcomes >= d->count &&
+        l->handled >= l->sent)
+        return true;
+    return now_ns() - *moved_ns > STALL_MS * (int64_t)1000000;
+}
+
+static int lead(demo *d)
+{
+    leat_error err = { 0 };
+    int64_t start = now_ns(), moved = start;
+    progress_start(&d->bar, "handled", d->count);
+    while (!stop_signal && !is_through(d, &moved)) {
+        if (publish(d, start, &err) != LEAT_OK)
+            return fail_with("publish", &err, NULL);
+        kill_one(d);
+        if (!all_well(d))
+            return EXIT_NO;
+        if (atomic_load(&d->unwritten))
+            return fail(EXIT_IO, NULL, "the ledger could not be written");
+        progress_set(&d->bar, d->read.handled);
+        sleep_ms(TICK_MS);
     }
-    d->consume_s = (double)(now_ns() - start) / 1e9;
+    d->bar.done = d->read.handled;
     progress_end(&d->bar);
-    return code;
+    return 0;
 }
 
 /* ---- the result ------------------------------------------------------- */
 
-static int64_t missing(const demo *d)
-{
-    int64_t n = 0;
-    for (int64_t i = 0; i < d->count; i++)
-        n += !(d->seen[i >> 3] >> (i & 7) & 1);
-    return n;
-}
-
 static const column columns[] = {
     { "sent", COLUMN_COUNT, false },
-    { "read", COLUMN_COUNT, false },
-    { "missing", COLUMN_COUNT, false },
-    { "duplicated", COLUMN_COUNT, false },
+    { "handled", COLUMN_COUNT, false },
+    { "redelivered", COLUMN_COUNT, false },
+    { "takeover_ms", COLUMN_COUNT, false },
+    { "lost", COLUMN_COUNT, false },
     { "out_of_order", COLUMN_COUNT, false },
-    { "corrupt", COLUMN_COUNT, false },
-    { "publish_per_s", COLUMN_COUNT, false },
-    { "consume_per_s", COLUMN_COUNT, false },
+    { "fenced", COLUMN_COUNT, true },
+    { "unknown", COLUMN_COUNT, true },
 };
 
-static int64_t rate(int64_t n, double seconds)
+static int show(demo *d, output *out)
 {
-    return seconds > 0 ? (int64_t)((double)n / seconds) : 0;
-}
-
-static int show(const demo *d, output *out)
-{
-    int64_t lost = missing(d);
-    output_number(out, d->sent);
-    output_number(out, d->read);
-    output_number(out, lost);
-    output_number(out, d->duplicated);
-    output_number(out, d->out_of_order);
-    output_number(out, d->corrupt);
-    output_number(out, rate(d->sent, d->publish_s));
-    output_number(out, rate(d->read, d->consume_s));
+    demo_result r;
+    demo_judge(&d->read, &r);
+    output_number(out, r.sent);
+    output_number(out, r.handled);
+    output_number(out, r.redelivered);
+    if (r.takeover_ms < 0)
+        output_null(out);
+    else
+        output_number(out, r.takeover_ms);
+    output_number(out, r.lost);
+    output_number(out, r.out_of_order);
+    output_number(out, r.fenced);
+    output_number(out, r.unknown);
     int code = output_close(out);
-    bool whole = lost + d->duplicated + d->out_of_order + d->corrupt == 0;
-    if (code == 0 && !whole)
-        code = fail(EXIT_NO, NULL, "the messages did not all arrive as sent");
-    return code;
+    if (code != 0)
+        return code;
+    const char *kept = r.out_of_order ? "per-key order broken"
+                                      : "per-key order kept";
+    if (r.lost || r.out_of_order || r.sent == 0)
+        return fail(EXIT_NO, NULL, "%lld lost, %s", (long long)r.lost, kept);
+    note("%lld lost, %s", (long long)r.lost, kept);
+    return 0;
 }
 
 /* ---- running ---------------------------------------------------------- */
 
-static void remove_key(demo *d)
+/* Ask all to end, then make them. */
+static void end_workers(demo *d)
 {
-    leat_reply *reply = NULL;
-    leat_call_opts again = { .idempotent = true };
-    if (leat_client_call(d->client,
-                         LEAT_ARGS(leat_str("DEL"), leat_str(d->key)), &again,
-                         &reply, NULL) == LEAT_OK)
-        leat_reply_free(reply);
-    else
-        hint("the key %s was left behind", d->key);
+    int64_t end = now_ns() + STOP_MS * (int64_t)1000000;
+    for (int i = 0; i < DEMO_WORKERS; i++) {
+        if (d->workers[i].to > 0)
+            close(d->workers[i].to);
+        d->workers[i].to = 0;
+    }
+    for (int i = 0; i < DEMO_WORKERS; i++) {
+        pid_t pid = (pid_t)d->workers[i].pid;
+        while (pid > 0 && waitpid(pid, NULL, WNOHANG) == 0) {
+            struct timespec t = { .tv_nsec = 5000000 };
+            if (now_ns() > end)
+                kill(pid, SIGKILL);
+            nanosleep(&t, NULL);
+        }
+        d->workers[i].pid = 0;
+    }
 }
 
-static leat_code work(demo *d, leat_error *err)
+static int work(demo *d)
 {
-    d->fields = leat_fields_new(err);
-    if (!d->fields)
-        return err->code;
-    d->conn = leat_client_lend(d->client, value_ms(d->c, "timeout"), err);
-    if (!d->conn)
-        return err->code;
-    leat_code code = publish(d, err);
-    if (code == LEAT_OK && !stop_signal)
-        code = consume(d, err);
-    leat_client_return(d->client, d->conn);
+    leat_error err = { 0 };
+    leat_topic_opts how = { .prefix = d->prefix,
+                            .auto_create = true,
+                            .partitions = DEMO_PARTITIONS,
+                            .log = report_logger() };
+    d->topic = leat_topic_open(d->client, DEMO_TOPIC, &how, &err);
+    if (!d->topic)
+        return fail_with("topic " DEMO_TOPIC, &err, NULL);
+    int code = await_workers(d);
+    if (code == 0 && !stop_signal)
+        code = lead(d);
+    end_workers(d);
+    leat_topic_close(d->topic);
+    if (leat_topic_remove(d->client, DEMO_TOPIC, d->prefix, &err) != LEAT_OK)
+        hint("the keys %s:* were left behind", d->prefix);
     return code;
 }
 
-static int run_on(cli *c, const char *url, output *out, long *server)
+static int run_on(cli *c, const char *url, const char *dir, output *out,
+                  long *server)
 {
     demo d = { .c = c,
+               .dir = dir,
                .count = value_count(c, "count"),
-               .batch = value_count(c, "batch"),
-               .size = value_count(c, "size"),
-               .highest = -1 };
+               .keys = value_count(c, "keys"),
+               .kill = !value_on(c, "no-kill") };
     uint64_t random = 0;
-    int code;
-    leat_error err = { 0 };
+    int code = EXIT_IO;
+    bool ok = true;
     if (getrandom(&random, sizeof random, 0) < 0)
         random = (uint64_t)now_ns();
-    snprintf(d.key, sizeof d.key, "leat:demo:%016llx",
+    snprintf(d.prefix, sizeof d.prefix, "leat-demo-%016llx",
              (unsigned long long)random);
-    d.client = client_open(c, url, "leat-demo", &code);
-    if (!d.client) {
-        output_drop(out);
-        return code;
+    d.ledger = demo_ledger_create(dir, DEMO_WORKERS);
+    ok = d.ledger >= 0 && demo_ledger_open(&d.read, dir, d.count, d.keys);
+    for (int i = 0; i < DEMO_WORKERS && ok; i++)
+        ok = demo_fork(c, d.workers, i, url, d.prefix, dir);
+    if (ok)
+        d.client = client_open(c, url, "leat-demo", &code);
+    if (d.client) {
+        *server = server_pid(d.client);
+        code = work(&d);
     }
-    *server = server_pid(d.client);
-    d.seen = grab((size_t)d.count / 8 + 1);
-    d.body = grab((size_t)d.size + 1);
-    if (work(&d, &err) != LEAT_OK)
-        code = fail_with(leat_client_url(d.client), &err, NULL);
-    remove_key(&d);
+    end_workers(&d);
     leat_client_close(d.client);
-    leat_fields_free(d.fields);
     if (code == 0 && stop_signal)
         code = EXIT_SIGNAL + stop_signal;
     if (code == 0)
         code = show(&d, out);
     else
         output_drop(out);
-    free(d.seen);
-    free(d.body);
+    demo_ledger_close(&d.read);
+    if (d.ledger >= 0)
+        close(d.ledger);
     return code;
 }
 
@@ -374,41 +366,44 @@ static void clean_up(const char *dir, long server)
         hint("could not remove %s", dir);
 }
 
-static int run_private(cli *c, output *out)
+/* On the server of the words, or on a private one. */
+static int run_in(cli *c, const char *dir, output *out)
 {
-    const char *base = getenv("TMPDIR");
-    char *dir = format("%s/leat-demo-XXXXXX",
-                       base && base[0] == '/' ? base : "/tmp");
-    if (!mkdtemp(dir)) {
-        int code = fail(EXIT_IO, NULL, "%s: %m", dir);
-        free(dir);
-        output_drop(out);
-        return code;
-    }
-    char *url = format("embedded://%s", dir);
     long server = 0;
-    int code = run_on(c, url, out, &server);
+    int code;
+    if (value_find(c, "url")->origin >= FROM_CHOSEN_CONTEXT) {
+        code = run_on(c, value_text(c, "url"), dir, out, &server);
+        server = 0; /* not ours */
+    } else {
+        char *url = format("embedded://%s/redis", dir);
+        code = run_on(c, url, dir, out, &server);
+        free(url);
+    }
     clean_up(dir, server);
-    free(url);
-    free(dir);
     return code;
 }
 
 int run_demo(cli *c)
 {
     int code;
-    int64_t size = value_count(c, "size"), batch = value_count(c, "batch");
-    if (size < MIN_SIZE || size > MAX_SIZE)
-        return fail(EXIT_USAGE, NULL, "--size is from %d to %d", MIN_SIZE,
-                    MAX_SIZE);
-    if (batch > MAX_BATCH)
-        return fail(EXIT_USAGE, NULL, "--batch is at most %d", MAX_BATCH);
+    int64_t keys = value_count(c, "keys"), count = value_count(c, "count");
+    if (count > DEMO_MAX_COUNT)
+        return fail(EXIT_USAGE, NULL, "--count is at most %d", DEMO_MAX_COUNT);
+    if (keys > MAX_KEYS)
+        return fail(EXIT_USAGE, NULL, "--keys is at most %d", MAX_KEYS);
     output *out = output_open(c, columns, sizeof columns / sizeof *columns,
                               true, &code);
     if (!out)
         return code;
-    if (value_find(c, "url")->origin < FROM_CHOSEN_CONTEXT)
-        return run_private(c, out);
-    long server = 0;
-    return run_on(c, value_text(c, "url"), out, &server);
+    const char *base = getenv("TMPDIR");
+    char *dir = format("%s/leat-demo-XXXXXX",
+                       base && base[0] == '/' ? base : "/tmp");
+    if (mkdtemp(dir)) {
+        code = run_in(c, dir, out);
+    } else {
+        code = fail(EXIT_IO, NULL, "%s: %m", dir);
+        output_drop(out);
+    }
+    free(dir);
+    return code;
 }

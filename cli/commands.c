@@ -72,12 +72,12 @@ static const option ping_options[] = {
 };
 
 static const option demo_options[] = {
-    { "count", 'n', VALUE_COUNT, "N", "100000", NULL, false, false,
+    { "count", 'n', VALUE_COUNT, "N", "20000", NULL, false, false,
       "Publish this many messages." },
-    { "batch", 0, VALUE_COUNT, "N", "500", NULL, false, false,
-      "Read this many at a time, at most 10000." },
-    { "size", 0, VALUE_COUNT, "BYTES", "64", NULL, false, false,
-      "The size of a body, from 16 to 1048576." },
+    { "keys", 0, VALUE_COUNT, "N", "100", NULL, false, false,
+      "Spread them over this many keys." },
+    { "no-kill", 0, VALUE_NONE, NULL, NULL, NULL, false, false,
+      "Let all consumers live." },
     { 0 },
 };
 
@@ -118,8 +118,8 @@ static const example ping_examples[] = {
 };
 
 static const example demo_examples[] = {
-    { "leat demo", "100,000 messages through a private server" },
-    { "leat demo -n 5000 -u redis://localhost", "through your own" },
+    { "leat demo", "20,000 messages, three consumers, one of them killed" },
+    { "leat demo -n 5000 -u redis://localhost", "through your own server" },
     { 0 },
 };
 
@@ -151,6 +151,14 @@ const group groups[] = {
     { "config", "cfg", "look at the settings in force",
       "Settings come from flags, the environment, the context in force, "
       "configuration files and defaults, in this order." },
+    { "topic", "t topics", "make topics, send messages, look at them",
+      "A topic is a number of partitions, each a stream of the server.  "
+      "Messages of one key go to one partition and keep their order.  Groups "
+      "read a topic, each the whole of it: leat-consume(1), leat-group(1)." },
+    { "group", "g groups", "look at the groups that read a topic",
+      "The members of a group share the partitions of a topic between them, "
+      "each partition with one owner at a time.  The lag of a group is how "
+      "many messages it has not settled." },
     { 0 },
 };
 
@@ -198,16 +206,20 @@ const command commands[] = {
       .run = run_ping },
     { .noun = "demo",
       .args = "",
-      .summary = "send messages through a private server and check each",
-      .text = "Starts a private server in a temporary directory, publishes "
-              "numbered messages on a stream, reads them back in order and "
-              "checks number, order and body of every one.  Exits with 1 if "
-              "one is missing, repeated, out of order or changed.  Leaves "
+      .summary = "kill a consumer and see that nothing is lost",
+      .text = "Starts a private server in a temporary directory with a topic "
+              "of four partitions, a producer, and three consumer processes "
+              "of one group.  In the middle one of them is killed with -9; "
+              "the others take over its partitions when its lease of two "
+              "seconds has run out.  Each process writes down what it did, "
+              "and from that is counted what was sent, handled, handled "
+              "again, lost, and whether the messages of each key came in "
+              "order.  Exits with 1 if one is lost or out of order.  Leaves "
               "nothing behind.\n\n"
               "Only --url or --context on the command line make it use "
               "another server, so that no demo runs on a server that merely "
-              "is configured; there it uses one key, leat:demo:..., and "
-              "removes it.",
+              "is configured; there its keys start with leat-demo- and are "
+              "removed.",
       .options = demo_options,
       .examples = demo_examples,
       .run = run_demo },
@@ -271,6 +283,134 @@ const command commands[] = {
       .options = show_options,
       .examples = config_examples,
       .run = run_config_show },
+    { .noun = "topic",
+      .verb = "create",
+      .aliases = "add new",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .summary = "make a topic",
+      .text = "Names are made of letters, digits, '.', '_' and '-', at most "
+              "200.  The number of partitions cannot be changed afterwards.  "
+              "Exits with 1 if there is a topic of that name.",
+      .options = topic_create_options,
+      .examples = topic_create_examples,
+      .run = run_topic_create },
+    { .noun = "topic",
+      .verb = "ls",
+      .aliases = "list",
+      .args = "",
+      .summary = "list the topics",
+      .text = "With partitions, messages in the log, and groups.",
+      .examples = topic_ls_examples,
+      .run = run_topic_ls },
+    { .noun = "topic",
+      .verb = "info",
+      .aliases = "show describe",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "show what a topic is and holds",
+      .text = "A stream of that very name, made by another program, is shown "
+              "as a topic of one partition (legacy).",
+      .options = topic_info_options,
+      .examples = topic_info_examples,
+      .run = run_topic_info },
+    { .noun = "topic",
+      .verb = "rm",
+      .aliases = "remove delete",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "remove a topic, its messages and its groups",
+      .text = "Says how many messages and groups go, and asks first on a "
+              "terminal; elsewhere it needs --yes.",
+      .examples = topic_rm_examples,
+      .run = run_topic_rm },
+    { .noun = "topic",
+      .verb = "send",
+      .aliases = "publish produce",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "send messages, one a line of stdin",
+      .text = "Reads lines and sends each as one message, without its newline "
+              "and otherwise byte for byte.  Memory is bounded, whatever comes "
+              "in.  A message that is too large, or has no key where one is "
+              "expected, ends the sending; the error names its line, and what "
+              "came before it is sent.\n\n"
+              "At the end it says how many messages are persisted, failed and "
+              "unknown; with --output as a record on stdout.  Exits with 0 "
+              "when all are persisted, 75 when of some it is not known, and "
+              "otherwise by the first failure.",
+      .options = topic_send_options,
+      .examples = topic_send_examples,
+      .run = run_topic_send },
+    { .noun = "topic",
+      .verb = "tail",
+      .aliases = "cat read",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "show messages, without a group",
+      .text = "Nothing is taken from anybody.  Partitions are merged by time.  "
+              "Without --follow it ends where the topic ended when it "
+              "began.\n\n"
+              "On a terminal a line is partition, position, key and body, with "
+              "what a terminal could take for a command escaped.  In JSON the "
+              "body is data where it is text and data_base64 otherwise.  An "
+              "entry that is no message is shown with its fields and the "
+              "reason.",
+      .options = topic_tail_options,
+      .examples = topic_tail_examples,
+      .run = run_topic_tail },
+    { .noun = "group",
+      .verb = "ls",
+      .aliases = "list",
+      .args = "TOPIC",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "list the groups of a topic",
+      .text = "With their members and lag.",
+      .run = run_group_ls },
+    { .noun = "group",
+      .verb = "info",
+      .aliases = "show describe",
+      .args = "TOPIC GROUP",
+      .min_args = 2,
+      .max_args = 2,
+      .arg_words = "@topic @group",
+      .summary = "show a group as a whole",
+      .text = "Partitions, how many of them have an owner, members and lag.",
+      .run = run_group_info },
+    { .noun = "group",
+      .verb = "lag",
+      .args = "TOPIC GROUP",
+      .min_args = 2,
+      .max_args = 2,
+      .arg_words = "@topic @group",
+      .summary = "show how far a group is, partition by partition",
+      .text = "Lag is an exact count of messages that are not settled; where "
+              "there are too many to count it is empty, or - in a table, never "
+              "a guess.  Everything up to the cursor is settled; everything up "
+              "to the mark was handed out at least once.",
+      .options = group_lag_options,
+      .examples = group_lag_examples,
+      .run = run_group_lag },
+    { .noun = "group",
+      .verb = "members",
+      .args = "TOPIC GROUP",
+      .min_args = 2,
+      .max_args = 2,
+      .arg_words = "@topic @group",
+      .summary = "list the members of a group",
+      .text = "A member that died is listed until the others notice.",
+      .run = run_group_members },
     { .noun = "completion",
       .args = "SHELL",
       .min_args = 1,
@@ -281,6 +421,34 @@ const command commands[] = {
               "that names of contexts complete too.",
       .examples = completion_examples,
       .run = run_completion },
+    { .noun = "consume",
+      .aliases = "work",
+      .args = "TOPIC -g GROUP [--exec CMD [ARGS...]]",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "read a topic as a member of a group, by a program of yours",
+      .text =
+          "Runs the program once for each message, its body on stdin.  What "
+          "the program does with it is told by its exit code: 0 acknowledges "
+          "the message, 75 lets it be tried again after --retry-delay, and any "
+          "other rejects it: it is counted, told, and not tried again.  A "
+          "program that is killed by a signal is tried again.\n\n"
+          "The environment has LEAT_TOPIC, LEAT_PARTITION, LEAT_POSITION, "
+          "LEAT_ID, LEAT_KEY, LEAT_TYPE, LEAT_ATTEMPT (from 1), LEAT_FENCE "
+          "(grows with each change of owner) and LEAT_HEADER_NAME for each "
+          "header, in capitals with _ for what is neither letter nor digit.  "
+          "What is empty, holds a zero byte or is over 32 KiB is left out.\n\n"
+          "Without a program, messages are printed as 'leat topic tail' does "
+          "and acknowledged.  Entries that are no messages are rejected and "
+          "counted; they stay in the log.\n\n"
+          "SIGINT and SIGTERM stop receiving; programs that run may end within "
+          "--drain, then they are killed and their messages go to others.  A "
+          "second signal ends at once.",
+      .options = consume_options,
+      .examples = consume_examples,
+      .run = run_consume,
+      .rest = true },
     { .noun = "version",
       .args = "",
       .summary = "print the version and what is built in",
@@ -328,6 +496,10 @@ const command *command_next(const char *noun, const command *after)
 
 const char *option_env(const option *o, char *out, size_t room)
 {
+    /* 'leat consume' describes a message to its program in these; a leat that
+     * the program runs must not take them for its own options. */
+    if (in_words("id key type topic partition position attempt fence", o->name))
+        return NULL;
     snprintf(out, room, "LEAT_%s", o->name);
     for (char *s = out; *s; s++)
         *s = *s == '-' ? '_' : (char)toupper((unsigned char)*s);

@@ -7,11 +7,19 @@
  *   leat __complete context us     ->  use<TAB>use a context from now on
  *
  * The last word is the one being typed.  A line ":files" or ":dirs" asks the
- * shell for names of files.  It never connects to a server.
+ * shell for names of files.
+ *
+ * Names of topics and groups are the server's, if it tells them within
+ * BUDGET_MS; it is the one that the words, the environment and the
+ * configuration name.  A private server is not started for that.
  */
 #include "cli.h"
 
 #include <stdlib.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+enum { BUDGET_MS = 200, MAX_ARGS = 2 };
 
 static const char bash_script[] =
     "# bash completion for leat; source it, or put it into\n"
@@ -96,6 +104,9 @@ typedef struct typing {
     const command *command;
     const option *pending; /* its value comes next */
     bool options_over;
+    bool rest; /* a program's words */
+    const char *args[MAX_ARGS];
+    size_t arg_count;
     const char *word;
     const char *front; /* printed before a value: "--output=" */
 } typing;
@@ -129,6 +140,56 @@ static void offer_contexts(typing *t)
         context_each(t->c->config, offer_context, t);
 }
 
+/* ---- names that the server knows -------------------------------------- */
+
+static void on_alarm(int number)
+{
+    (void)number;
+    _exit(EXIT_DONE);
+}
+
+/* Nothing is printed before all is known, so the end may come anywhere. */
+static void set_alarm(void)
+{
+    struct sigaction a = { .sa_handler = on_alarm };
+    struct itimerval t = { .it_value = { .tv_usec = BUDGET_MS * 1000 } };
+    sigemptyset(&a.sa_mask);
+    sigaction(SIGALRM, &a, NULL);
+    setitimer(ITIMER_REAL, &t, NULL);
+}
+
+static bool sleeping(const char *url)
+{
+    if (strncmp(url, "embedded:", 9) != 0)
+        return false;
+    char *dir = embedded_dir(url);
+    long holder = dir ? holder_pid(dir) : 0;
+    free(dir);
+    return holder == 0;
+}
+
+/* Errors go to stderr, which the shells' scripts throw away. */
+static leat_client *connect_quickly(cli *c)
+{
+    int code;
+    set_alarm();
+    if (!settings_load(c, &code) || sleeping(value_text(c, "url")))
+        return NULL;
+    return client_open(c, value_text(c, "url"), "leat-complete", &code);
+}
+
+static void offer_live(typing *t, const char *topic, const char *what)
+{
+    leat_client *client = connect_quickly(t->c);
+    leat_names *n = !client ? NULL
+                    : topic ? leat_group_names(client, topic, NULL, NULL)
+                            : leat_topic_names(client, NULL, NULL);
+    for (size_t i = 0; n && i < n->count; i++)
+        offer(t, n->name[i], strlen(n->name[i]), what);
+    leat_names_free(n);
+    leat_client_close(client);
+}
+
 static void offer_value(typing *t, const option *o)
 {
     switch (o->kind) {
@@ -138,7 +199,12 @@ static void offer_value(typing *t, const option *o)
     case VALUE_CONTEXT:
         offer_contexts(t);
         break;
+    case VALUE_GROUP:
+        if (t->arg_count)
+            offer_live(t, t->args[0], "group");
+        break;
     case VALUE_FILE:
+    case VALUE_REST:
         puts(":files");
         break;
     case VALUE_DIR:
@@ -180,12 +246,27 @@ static void offer_verbs(const typing *t)
         offer(t, k->verb, strlen(k->verb), k->summary);
 }
 
+/* "@topic @group": one for each argument. */
+static void offer_arg(typing *t, const char *words)
+{
+    for (size_t i = 0; i < t->arg_count && *words; i++) {
+        words += strcspn(words, " ");
+        words += strspn(words, " ");
+    }
+    if (strncmp(words, "@topic", 6) == 0)
+        offer_live(t, NULL, "topic");
+    else if (strncmp(words, "@group", 6) == 0)
+        offer_live(t, t->args[0], "group");
+}
+
 static void offer_args(typing *t)
 {
     const char *words = t->command->arg_words;
     if (!words)
         return;
-    if (strcmp(words, "@context") == 0)
+    if (strncmp(words, "@topic", 6) == 0)
+        offer_arg(t, words);
+    else if (strcmp(words, "@context") == 0)
         offer_contexts(t);
     else if (strcmp(words, "@command") == 0)
         offer_nouns(t);
@@ -230,8 +311,11 @@ static const option *find_option(const typing *t, const char *word)
 
 static void pass_word(typing *t, const char *word)
 {
-    if (t->command)
+    if (t->command) {
+        if (t->arg_count < MAX_ARGS)
+            t->args[t->arg_count++] = word;
         return;
+    }
     if (!t->group && (t->group = group_find(word)))
         return;
     for (const command *k = commands; k->noun; k++) {
@@ -247,17 +331,43 @@ static void pass_word(typing *t, const char *word)
             t->group = g;
 }
 
+/* Which server to ask is said by options before. */
+static void keep(typing *t, const option *o, const char *text)
+{
+    value *v = value_find(t->c, o->name);
+    t->rest = o->kind == VALUE_REST;
+    t->pending = NULL;
+    if (!v || v->option != o)
+        return;
+    free(v->text);
+    v->text = copy(text);
+    v->origin = FROM_FLAG;
+}
+
+static void pass_option(typing *t, const char *word)
+{
+    const char *equal = word[1] == '-' ? strchr(word, '=') : NULL;
+    const option *o = equal ? find_long(t, word + 2, (size_t)(equal - word) - 2)
+                            : find_option(t, word);
+    if (o && equal)
+        keep(t, o, equal + 1);
+    else
+        t->pending = o && o->kind != VALUE_NONE ? o : NULL;
+}
+
 static void pass(typing *t, const char *word)
 {
+    if (t->rest)
+        return;
     if (t->pending) {
         /* bash splits --output=json in three. */
         if (strcmp(word, "=") != 0)
-            t->pending = NULL;
+            keep(t, t->pending, word);
     } else if (!t->options_over && strcmp(word, "--") == 0) {
         t->options_over = true;
+        t->rest = t->command && t->command->rest;
     } else if (!t->options_over && word[0] == '-' && word[1]) {
-        const option *o = strchr(word, '=') ? NULL : find_option(t, word);
-        t->pending = o && o->kind != VALUE_NONE ? o : NULL;
+        pass_option(t, word);
     } else {
         pass_word(t, word);
     }
@@ -288,7 +398,9 @@ int run_complete(cli *c)
         t.word = c->args[c->arg_count - 1];
     if (t.pending && strcmp(t.word, "=") == 0)
         t.word = "";
-    if (t.pending)
+    if (t.rest)
+        puts(":files");
+    else if (t.pending)
         offer_value(&t, t.pending);
     else if (!t.options_over && t.word[0] == '-') {
         if (!offer_joined(&t)) {

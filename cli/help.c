@@ -66,8 +66,8 @@ static void list_option(FILE *f, const option *o)
                         o->value ? " " : "", o->value ? o->value : "");
     char *right = o->initial ? format("%s  [default: %s]", o->help, o->initial)
                              : copy(o->help);
-    if (strcmp(o->name, "help") != 0) {
-        char *more = format("%s  [%s]", right, option_env(o, env, sizeof env));
+    if (strcmp(o->name, "help") != 0 && option_env(o, env, sizeof env)) {
+        char *more = format("%s  [%s]", right, env);
         free(right);
         right = more;
     }

@@ -31,6 +31,8 @@ int run_config_show(cli *c)
 /* Flush stdout and see whether everything arrived. */
 static int finish(int code)
 {
+    if (code == EXIT_SIGNAL + SIGPIPE)
+        return code; /* it was noticed already */
     bool bad = ferror(stdout) != 0;
     errno = 0;
     if (fflush(stdout) == 0 && !bad)

@@ -52,9 +52,9 @@ static void put_option(const option *o)
         put(o->initial);
         putchar('.');
     }
-    if (strcmp(o->name, "help") != 0) {
+    if (strcmp(o->name, "help") != 0 && option_env(o, env, sizeof env)) {
         fputs("  Environment: ", stdout);
-        put(option_env(o, env, sizeof env));
+        put(env);
         putchar('.');
     }
     fputs("\n\n", stdout);

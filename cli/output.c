@@ -20,6 +20,7 @@
 typedef struct cell {
     bool null;
     char *text;
+    size_t n; /* of text */
     int64_t number;
     double real;
 } cell;
@@ -30,6 +31,7 @@ struct output {
     size_t *shown; /* indexes of the columns wanted, in their order */
     size_t shown_count;
     bool record, headers, color, tty, utc;
+    bool headed; /* the heading was written by a flush */
     char form[8];
     cell *cells; /* row after row, count each */
     size_t cell_count, room;
@@ -127,11 +129,17 @@ static cell *add(output *o)
     return x;
 }
 
-void output_text(output *o, const char *s)
+void output_bytes(output *o, leat_bytes b)
 {
     cell *x = add(o);
-    x->null = !s;
-    x->text = s ? copy(s) : NULL;
+    x->null = !b.p;
+    x->text = b.p ? copy_n(b.p, b.n) : NULL;
+    x->n = b.n;
+}
+
+void output_text(output *o, const char *s)
+{
+    output_bytes(o, leat_str(s));
 }
 
 void output_number(output *o, int64_t v)
@@ -157,7 +165,7 @@ void output_null(output *o)
 /* ---- a cell as text --------------------------------------------------- */
 
 /* 2026-01-31T12:34:56.789+01:00, or with Z. */
-static char *rfc3339(int64_t ms, bool utc)
+char *time_text(int64_t ms, bool utc)
 {
     time_t t = (time_t)(ms / 1000);
     struct tm tm;
@@ -219,7 +227,7 @@ static char *cell_text(const output *o, const column *c, const cell *x,
         return copy(humane ? "-" : "");
     switch (c->kind) {
     case COLUMN_TEXT:
-        return copy(x->text);
+        return copy_n(x->text, x->n);
     case COLUMN_LIST:
         return list_text(x->text);
     case COLUMN_COUNT:
@@ -237,7 +245,7 @@ static char *cell_text(const output *o, const column *c, const cell *x,
             return copy(x->number ? "yes" : "no");
         return copy(x->number ? "true" : "false");
     case COLUMN_TIME:
-        return rfc3339(x->number, o->utc);
+        return time_text(x->number, o->utc);
     }
     return copy("");
 }
@@ -259,9 +267,9 @@ static size_t rows(const output *o)
 
 /* ---- tsv and csv ------------------------------------------------------ */
 
-static void put_tsv(const char *s)
+static void put_tsv(const char *s, size_t n)
 {
-    for (; *s; s++) {
+    for (const char *end = s + n; s < end; s++) {
         unsigned char b = (unsigned char)*s;
         if (b == '\t')
             fputs("\\t", stdout);
@@ -278,14 +286,14 @@ static void put_tsv(const char *s)
     }
 }
 
-static void put_csv(const char *s)
+static void put_csv(const char *s, size_t n)
 {
-    if (!s[strcspn(s, ",\"\r\n")]) {
+    if (!s[strcspn(s, ",\"\r\n")] && strlen(s) == n) {
         fputs(s, stdout);
         return;
     }
     putchar('"');
-    for (; *s; s++) {
+    for (const char *end = s + n; s < end; s++) {
         if (*s == '"')
             putchar('"');
         putchar(*s);
@@ -293,25 +301,36 @@ static void put_csv(const char *s)
     putchar('"');
 }
 
-static void write_separated(const output *o, char between,
-                            void (*put)(const char *), const char *end)
+static void write_value(const output *o, size_t row, size_t i,
+                        void (*put)(const char *, size_t))
 {
-    for (size_t i = 0; o->headers && i < o->shown_count; i++) {
+    const column *c = column_at(o, i);
+    const cell *x = cell_at(o, row, i);
+    char *s = cell_text(o, c, x, false);
+    size_t n = c->kind == COLUMN_TEXT && !x->null ? x->n : strlen(s);
+    char *safe = o->tty ? printable(s, n) : NULL;
+    put(safe ? safe : s, safe ? strlen(safe) : n);
+    free(safe);
+    free(s);
+}
+
+static void write_separated(output *o, char between,
+                            void (*put)(const char *, size_t), const char *end)
+{
+    bool heading = o->headers && !o->headed;
+    o->headed = true;
+    for (size_t i = 0; heading && i < o->shown_count; i++) {
         if (i)
             putchar(between);
-        put(column_at(o, i)->name);
+        put(column_at(o, i)->name, strlen(column_at(o, i)->name));
     }
-    if (o->headers)
+    if (heading)
         fputs(end, stdout);
     for (size_t r = 0; r < rows(o); r++) {
         for (size_t i = 0; i < o->shown_count; i++) {
-            char *s = cell_text(o, column_at(o, i), cell_at(o, r, i), false);
-            char *safe = o->tty ? printable(s, strlen(s)) : copy(s);
             if (i)
                 putchar(between);
-            put(safe);
-            free(safe);
-            free(s);
+            write_value(o, r, i, put);
         }
         fputs(end, stdout);
     }
@@ -340,7 +359,7 @@ static void json_cell(const output *o, leat_json *j, const column *c,
     }
     switch (c->kind) {
     case COLUMN_TEXT:
-        leat_json_text(j, c->name, leat_str(x->text));
+        leat_json_text(j, c->name, leat_mem(x->text, x->n));
         break;
     case COLUMN_LIST:
         json_list(j, c->name, x->text);
@@ -360,7 +379,7 @@ static void json_cell(const output *o, leat_json *j, const column *c,
         leat_json_bool(j, c->name, x->number != 0);
         break;
     case COLUMN_TIME:
-        time = rfc3339(x->number, o->utc);
+        time = time_text(x->number, o->utc);
         leat_json_str(j, c->name, time);
         break;
     }
@@ -400,8 +419,10 @@ static int write_json(const output *o, bool lines)
 
 static char *table_cell(const output *o, size_t row, size_t i)
 {
-    char *s = cell_text(o, column_at(o, i), cell_at(o, row, i), true);
-    char *safe = printable(s, strlen(s));
+    const cell *x = cell_at(o, row, i);
+    char *s = cell_text(o, column_at(o, i), x, true);
+    bool text = column_at(o, i)->kind == COLUMN_TEXT && !x->null;
+    char *safe = printable(s, text ? x->n : strlen(s));
     free(s);
     return safe;
 }
@@ -505,7 +526,7 @@ static void write_table(const output *o)
     free(width);
 }
 
-int output_close(output *o)
+static int write_all(output *o)
 {
     int code = 0;
     if (strcmp(o->form, "json") == 0)
@@ -520,6 +541,21 @@ int output_close(output *o)
         write_record(o);
     else
         write_table(o);
+    return code;
+}
+
+int output_flush(output *o)
+{
+    int code = write_all(o);
+    for (size_t i = 0; i < o->cell_count; i++)
+        free(o->cells[i].text);
+    o->cell_count = 0;
+    return code;
+}
+
+int output_close(output *o)
+{
+    int code = write_all(o);
     output_drop(o);
     return code;
 }

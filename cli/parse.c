@@ -202,8 +202,10 @@ static bool set_value(parser *p, value *v, const char *shown, char *text)
         free(masked);
         return false;
     }
-    free(v->text);
-    v->text = copy(text);
+    char *before = v->text;
+    bool more = v->option->kind == VALUE_LIST && v->times > 0;
+    v->text = more ? format("%s\n%s", before, text) : copy(text);
+    free(before);
     v->times++;
     v->origin = FROM_FLAG;
     snprintf(v->where, sizeof v->where, "--%s", v->option->name);
@@ -216,15 +218,28 @@ static bool set_value(parser *p, value *v, const char *shown, char *text)
     return true;
 }
 
+/* The words from here on are a program and its arguments. */
+static void take_rest(parser *p, char *first)
+{
+    cli *c = p->c;
+    c->rest = grab((size_t)(p->argc - p->at + 2) * sizeof *c->rest);
+    if (first)
+        c->rest[c->rest_count++] = first;
+    while (p->at < p->argc)
+        c->rest[c->rest_count++] = p->argv[p->at++];
+}
+
 static bool needs_value(parser *p, value *v, const char *shown,
                         char *inline_text)
 {
-    if (inline_text)
-        return set_value(p, v, shown, inline_text);
-    if (p->at >= p->argc)
+    if (!inline_text && p->at >= p->argc)
         return mistake(p, NULL,
                        format("%s needs a %s", shown, v->option->value));
-    return set_value(p, v, shown, p->argv[p->at++]);
+    char *text = inline_text ? inline_text : p->argv[p->at++];
+    bool good = set_value(p, v, shown, text);
+    if (good && v->option->kind == VALUE_REST)
+        take_rest(p, text);
+    return good;
 }
 
 static bool apply(parser *p, value *v, const char *shown, char *inline_text)
@@ -326,8 +341,11 @@ static bool take(parser *p)
     char *word = p->argv[p->at++];
     if (p->options_over || word[0] != '-' || word[1] == '\0')
         return take_word(p, word);
-    if (strcmp(word, "--") == 0)
+    if (strcmp(word, "--") == 0) {
+        if (p->c->command && p->c->command->rest)
+            take_rest(p, NULL);
         return p->options_over = true;
+    }
     return word[1] == '-' ? take_long(p, word + 2) : take_short(p, word + 1);
 }
 

@@ -99,6 +99,19 @@ static size_t utf8(const unsigned char *s, size_t n, uint32_t *ch)
     return *ch < least[len] || *ch > 0x10ffff || surrogate ? 0 : len;
 }
 
+bool is_utf8(leat_bytes b)
+{
+    const unsigned char *s = b.p;
+    uint32_t ch = 0;
+    for (size_t i = 0; i < b.n;) {
+        size_t len = utf8(s + i, b.n - i, &ch);
+        if (len == 0)
+            return false;
+        i += len;
+    }
+    return true;
+}
+
 /* Marks that reorder or hide what stands beside them. */
 static bool misleading(uint32_t ch)
 {

@@ -53,14 +53,14 @@ bool duration_parse(const char *text, int64_t *ms)
     return false;
 }
 
-static bool count_parse(const char *text, int64_t *v)
+static bool number_parse(const char *text, int64_t least, int64_t *v)
 {
     char *end = NULL;
     if (*text < '0' || *text > '9')
         return false;
     errno = 0;
     *v = strtoll(text, &end, 10);
-    return !*end && !errno && *v >= 1 && *v <= 1000000000;
+    return !*end && !errno && *v >= least && *v <= 1000000000;
 }
 
 bool value_check(const option *o, const char *text, char *why, size_t room)
@@ -73,7 +73,10 @@ bool value_check(const option *o, const char *text, char *why, size_t room)
         return bool_parse(text, &on);
     case VALUE_COUNT:
         snprintf(why, room, "is not a number from 1 to 1000000000");
-        return count_parse(text, &number);
+        return number_parse(text, 1, &number);
+    case VALUE_NUMBER:
+        snprintf(why, room, "is not a number from 0 to 1000000000");
+        return number_parse(text, 0, &number);
     case VALUE_DURATION:
         snprintf(why, room, "is not a duration such as 500ms, 5s or 2m");
         return duration_parse(text, &number);
@@ -121,7 +124,7 @@ int64_t value_count(cli *c, const char *name)
 {
     int64_t v = 0;
     const char *s = value_text(c, name);
-    return s && count_parse(s, &v) ? v : 0;
+    return s && number_parse(s, 0, &v) ? v : 0;
 }
 
 int64_t value_ms(cli *c, const char *name)
@@ -145,7 +148,8 @@ static void fill(value *v, const char *text, origin from, const char *where)
 static int from_env(value *v)
 {
     char name[64], why[128];
-    const char *text = getenv(option_env(v->option, name, sizeof name));
+    const char *text = option_env(v->option, name, sizeof name) ? getenv(name)
+                                                                : NULL;
     if (!text || !*text)
         return 0;
     if (v->text && v->origin > FROM_ENV)
@@ -267,6 +271,7 @@ void settings_free(cli *c)
         free(c->values[i].text);
     }
     free(c->args);
+    free(c->rest);
     if (c->config)
         config_free(c->config);
     free(c->config);

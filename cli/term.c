@@ -82,6 +82,14 @@ static void draw(const progress *p, int64_t now, bool last)
     int percent = p->total ? (int)(p->done * 100 / p->total) : 100;
     double left = rate > 0 ? (double)(p->total - p->done) / rate : 0;
 
+    if (p->total == 0) { /* nobody knows how many */
+        fprintf(stderr,
+                p->tty ? "\r%-11s %lld  %.0f/s\033[K%s"
+                       : "leat: %s %lld, %.0f/s%s",
+                p->what, (long long)p->done, rate, last || !p->tty ? "\n" : "");
+        fflush(stderr);
+        return;
+    }
     if (!p->tty) {
         fprintf(stderr, "leat: %s %lld/%lld (%d%%), %.0f/s\n", p->what,
                 (long long)p->done, (long long)p->total, percent, rate);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 volatile sig_atomic_t stop_signal;
+void (*volatile last_words)(void);
 
 static void *grabbed(void *p)
 {
@@ -131,8 +132,11 @@ fail:
 /* The first signal asks, the second ends at once. */
 static void on_signal(int number)
 {
-    if (stop_signal)
+    if (stop_signal) {
+        if (last_words)
+            last_words();
         _exit(EXIT_SIGNAL + number);
+    }
     stop_signal = number;
 }
 

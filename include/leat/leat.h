@@ -7,6 +7,7 @@
 
 #include <leat/api.h>
 #include <leat/bytes.h>
+#include <leat/describe.h>
 #include <leat/error.h>
 #include <leat/json.h>
 #include <leat/log.h>
@@ -15,6 +16,8 @@
 #include <leat/redis.h>
 #include <leat/run.h>
 #include <leat/source.h>
+#include <leat/stream.h>
 #include <leat/system.h>
+#include <leat/topic.h>
 
 #endif

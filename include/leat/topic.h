@@ -8,12 +8,12 @@
  * not settled is handed out again by its successor: at least once.
  *
  *   leat_topic *t = leat_topic_open(client, "orders",
- *       &(leat_topic_opts){ .auto_create = true, .partitions = 4 }, &err);
- *   leat_topic_publish(t, &(leat_msg){ .key = K, .body = B }, NULL, NULL, &err);
- *   leat_topic_flush(t, 5000, &err);
+ *       &(leat_topic_opts){ .auto_create = true, .partitions = 4 }, &e);
+ *   leat_topic_publish(t, &(leat_msg){ .key = K, .body = B }, NULL, NULL, &e);
+ *   leat_topic_flush(t, 5000, &e);
  *
- *   run = leat_run_start(leat_topic_source(t, "billing", NULL, &err), bill, db,
- *                        NULL, &err);
+ *   run = leat_run_start(leat_topic_source(t, "billing", NULL, &e), bill, db,
+ *                        NULL, &e);
  *
  * Threads: leat_topic is shared.
  */
@@ -35,7 +35,8 @@ typedef struct leat_topic leat_topic;
 
 /* Which partition a message goes to.  The choice is the topic's, kept with it
  * when it is made, so that all its producers agree.  Messages without a key go
- * to the partitions in turn, whatever the partitioner. */
+ * to the partitions in turn, unless the choice is random or the program's
+ * own. */
 typedef enum leat_partitioner {
     LEAT_PARTITION_MURMUR2 = 0, /* as Kafka's clients do                   */
     LEAT_PARTITION_JAVA,        /* String.hashCode, as redis-streaming     */
@@ -73,7 +74,8 @@ typedef struct leat_topic_opts {
 
     /* Publishing.  What was accepted is bounded by count and bytes; a
      * publish beyond that waits for room, or fails with LEAT_EFULL. */
-    int window;              /* sent and unconfirmed; 0: 1024              */
+    int window;              /* sent and unconfirmed; 0: 1024; at most the */
+                             /* client's                                  */
     int64_t linger_ms;       /* wait for more before sending; 0: do not    */
     int max_queued;          /* messages without outcome; 0: 65536         */
     size_t max_queued_bytes; /* 0: 64 MiB                                  */
@@ -167,18 +169,18 @@ typedef void leat_assign_fn(void *arg, leat_assign what, uint32_t partition,
                             uint64_t epoch);
 
 typedef struct leat_topic_source_opts {
-    const char *name;    /* stays over restarts and takes the place of its   */
-                         /* earlier life at once; NULL: host-pid-nonce       */
-    const char *start;   /* of a new group: "start", "end", an id "MS-SEQ",  */
-                         /* or "@MS" since 1970; NULL: "start"               */
+    const char *name;  /* stays over restarts and takes the place of its   */
+                       /* earlier life at once; NULL: host-pid-nonce       */
+    const char *start; /* of a new group: "start", "end", an id "MS-SEQ",  */
+                       /* or "@MS" since 1970; NULL: "start"               */
     leat_order order;
-    int batch;           /* messages asked for at once; 0: 100               */
-    int max_in_flight;   /* read and unsettled; 0: 1000                      */
-    int max_partitions;  /* owned at most; 0: no limit                       */
-    int64_t lease_ms;    /* silent for so long, a member is dead; 0: 15 s    */
-    int64_t block_ms;    /* the longest wait inside the server; 0: 1 s       */
-    int64_t drain_ms;    /* given to handlers when a partition is to be      */
-                         /* handed over, then it is taken; 0: 30 s           */
+    int batch;          /* messages asked for at once; 0: 100               */
+    int max_in_flight;  /* read and unsettled; 0: 1000                      */
+    int max_partitions; /* owned at most; 0: no limit                       */
+    int64_t lease_ms;   /* silent for so long, a member is dead; 0: 15 s    */
+    int64_t block_ms;   /* the longest wait inside the server; 0: 1 s       */
+    int64_t drain_ms;   /* given to handlers when a partition is to be      */
+                        /* handed over, then it is taken; 0: 30 s           */
     leat_assign_fn *on_assign;
     void *assign_arg;
     leat_logger log;       /* NULL fn: the topic's                           */
@@ -195,16 +197,16 @@ LEAT_API leat_source *leat_topic_source(leat_topic *t, const char *group,
 
 /* What a member holds, for statistics. */
 typedef struct leat_topic_source_stats {
-    uint32_t partitions;   /* owned                                         */
-    uint32_t members;      /* alive, this one included, as far as is known  */
-    uint64_t received;     /* handed out                                    */
-    uint64_t redelivered;  /* of these, not for the first time              */
-    uint64_t settled;      /* taken by the server                           */
-    uint64_t rejected;     /* of these, rejected                            */
-    uint64_t stale;        /* settlements refused: no longer ours           */
-    uint64_t undecodable;  /* entries that are no message                   */
-    uint64_t rebalances;   /* partitions gained, given up or lost           */
-    uint64_t in_flight;    /* read and unsettled                            */
+    uint32_t partitions;  /* owned                                         */
+    uint32_t members;     /* alive, this one included, as far as is known  */
+    uint64_t received;    /* handed out                                    */
+    uint64_t redelivered; /* of these, not for the first time              */
+    uint64_t settled;     /* taken by the server                           */
+    uint64_t rejected;    /* of these, rejected                            */
+    uint64_t stale;       /* settlements refused: no longer ours           */
+    uint64_t undecodable; /* entries that are no message                   */
+    uint64_t rebalances;  /* partitions gained, given up or lost           */
+    uint64_t in_flight;   /* read and unsettled                            */
 } leat_topic_source_stats;
 
 LEAT_API void leat_topic_source_stats_get(leat_source *s,

@@ -89,15 +89,22 @@ static void compose(leat__uuid *id, uint64_t ms, uint32_t counter,
     memcpy(id->b + 10, tail, TAIL);
 }
 
-leat_code leat__uuid7_next(leat__uuid7_gen *g, leat__uuid *id, leat_error *err)
+leat_code leat__uuid7_next_locked(leat__uuid7_gen *g, leat__uuid *id,
+                                  leat_error *err)
 {
-    pthread_mutex_lock(&g->lock);
     leat_code rc = advance_locked(g, err);
     const uint8_t *tail = rc == LEAT_OK ? draw_locked(g, TAIL, err) : NULL;
     if (tail)
         compose(id, g->ms, g->counter, tail);
-    pthread_mutex_unlock(&g->lock);
     return tail ? LEAT_OK : LEAT_EIO;
+}
+
+leat_code leat__uuid7_next(leat__uuid7_gen *g, leat__uuid *id, leat_error *err)
+{
+    pthread_mutex_lock(&g->lock);
+    leat_code rc = leat__uuid7_next_locked(g, id, err);
+    pthread_mutex_unlock(&g->lock);
+    return rc;
 }
 
 int64_t leat__uuid7_ms(const leat__uuid *id)

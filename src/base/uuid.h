@@ -33,6 +33,10 @@ void leat__uuid7_release(leat__uuid7_gen *g);
 leat_code leat__uuid7_next(leat__uuid7_gen *g, leat__uuid *id,
                            leat_error *err) LEAT_MUST_CHECK;
 
+/* The same for a caller that lets one thread at a time in. */
+leat_code leat__uuid7_next_locked(leat__uuid7_gen *g, leat__uuid *id,
+                                  leat_error *err) LEAT_MUST_CHECK;
+
 /* When a version 7 was made, in milliseconds since 1970. */
 int64_t leat__uuid7_ms(const leat__uuid *id);
 

@@ -11,9 +11,10 @@
  * write them. */
 enum { LEAT__FIELD_MAX = 64 << 20 };
 
-/* Forget the fields and keep the scratch memory: what was decoded so far lives
- * on until the next clear. */
-void leat__fields_next(leat_fields *f);
+/* As the native codec's encode for one message without id, which gets this one,
+ * of 16 bytes: no text is made of it only to be read again. */
+leat_code leat__native_encode(const leat_msg *m, const unsigned char *uuid,
+                              leat_fields *out, leat_error *err);
 
 /* LEAT_EINVAL unless the codec can put n messages in one entry. */
 leat_code leat__codec_check_count(const leat_codec *c, size_t n,

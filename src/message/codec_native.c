@@ -173,9 +173,17 @@ static unsigned char *put_headers(unsigned char *p, const leat_msg *m)
     return p;
 }
 
-static unsigned char *put_message(unsigned char *p, const leat_msg *m)
+/* uuid, if given, is the message's id, ready to be written. */
+static unsigned char *put_message(unsigned char *p, const leat_msg *m,
+                                  const unsigned char *uuid)
 {
-    p = put_id(p, m->id);
+    if (uuid) {
+        *p++ = ID_UUID;
+        memcpy(p, uuid, LEAT__UUID_BYTES);
+        p += LEAT__UUID_BYTES;
+    } else {
+        p = put_id(p, m->id);
+    }
     p = put_tag(p, TYPE, m->type);
     p = put_tag(p, SOURCE, m->source);
     p = put_tag(p, SUBJECT, m->subject);
@@ -188,7 +196,7 @@ static unsigned char *put_batch(unsigned char *p, const leat_msg *m, size_t n)
 {
     p = put_varint(p, n);
     for (size_t i = 0; i < n; i++) {
-        p = put_message(p, &m[i]);
+        p = put_message(p, &m[i], NULL);
         p = put_tag(p, KEY, m[i].key);
         if (m[i].body.n > 0) {
             *p++ = BODY;
@@ -203,7 +211,7 @@ static unsigned char *put_batch(unsigned char *p, const leat_msg *m, size_t n)
 static leat_code measure(const leat_codec *c, const leat_msg *m, size_t n,
                          size_t *attributes, size_t *bodies, leat_error *err)
 {
-    *attributes = HEAD + VARINT_MAX;
+    *attributes = HEAD + VARINT_MAX + LEAT__UUID_BYTES;
     *bodies = 0;
     for (size_t i = 0;
          i < n && *attributes <= LEAT__FIELD_MAX && *bodies <= LEAT__FIELD_MAX;
@@ -250,8 +258,9 @@ static leat_code add_fields(leat_fields *out, leat_bytes k, leat_bytes a,
     return rc;
 }
 
-static leat_code encode(const leat_codec *c, const leat_msg *m, size_t n,
-                        leat_fields *out, leat_error *err)
+static leat_code put_entry(const leat_codec *c, const leat_msg *m, size_t n,
+                           const unsigned char *uuid, leat_fields *out,
+                           leat_error *err)
 {
     size_t room, bodies;
     leat_bytes k = { 0 }, b;
@@ -270,7 +279,7 @@ static leat_code encode(const leat_codec *c, const leat_msg *m, size_t n,
     p[FLAGS_AT] = n > 1 ? BATCH : 0;
     if (n == 1) {
         k = m->key;
-        end = put_message(p + HEAD, m);
+        end = put_message(p + HEAD, m, uuid);
     } else {
         end = put_batch(p + HEAD, m, n);
     }
@@ -278,6 +287,18 @@ static leat_code encode(const leat_codec *c, const leat_msg *m, size_t n,
     uint32_t crc = htole32(checksum(k, a, b));
     memcpy(p + CRC_AT, &crc, sizeof crc);
     return add_fields(out, k, a, b, err);
+}
+
+static leat_code encode(const leat_codec *c, const leat_msg *m, size_t n,
+                        leat_fields *out, leat_error *err)
+{
+    return put_entry(c, m, n, NULL, out, err);
+}
+
+leat_code leat__native_encode(const leat_msg *m, const unsigned char *uuid,
+                              leat_fields *out, leat_error *err)
+{
+    return put_entry(&leat_codec_native, m, 1, uuid, out, err);
 }
 
 /* ---- decoding --------------------------------------------------------- */

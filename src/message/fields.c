@@ -1,18 +1,18 @@
 /*
  * fields.c: the fields of one stream entry.
  *
- * An array of names and values, and an arena for what a codec makes up.  Both
- * keep their capacity over a clear, so a reader that handles one entry after
+ * An array of names and values, and what a codec makes up, in one arena.  It
+ * keeps its capacity over a clear, so a reader that handles one entry after
  * the other allocates only while the entries still grow.
  */
+#include "message/fields.h"
 #include "base/arena.h"
 #include "base/mem.h"
-#include "message/codec.h"
 
 enum { FIRST = 8 }; /* fields; the native codec has three */
 
 struct leat_fields {
-    leat_bytes *pairs; /* name, value, name, value, ... */
+    leat_bytes *pairs; /* name, value, name, value, ...; in scratch */
     size_t count;      /* fields in use  */
     size_t cap;        /* fields of room */
     leat__arena scratch;
@@ -27,35 +27,43 @@ void leat_fields_free(leat_fields *f)
 {
     if (!f)
         return;
-    leat__free(f->pairs);
     leat__arena_release(&f->scratch);
     leat__free(f);
 }
 
 void leat_fields_clear(leat_fields *f)
 {
-    f->count = 0;
+    f->pairs = NULL;
+    f->count = f->cap = 0;
     leat__arena_clear(&f->scratch);
 }
 
-void leat__fields_next(leat_fields *f)
+/* A new array: the one before stays where it is, until the next clear. */
+static leat_code reserve(leat_fields *f, size_t cap, leat_error *err)
 {
-    f->count = 0;
+    if (cap > SIZE_MAX / (2 * sizeof *f->pairs))
+        return leat__fail(err, LEAT_ENOMEM, "no memory for %zu fields", cap);
+    leat_bytes *p = leat__arena_alloc(&f->scratch, cap * 2 * sizeof *p, err);
+    if (!p)
+        return LEAT_ENOMEM;
+    if (f->count > 0)
+        memcpy(p, f->pairs, f->count * 2 * sizeof *p);
+    f->pairs = p;
+    f->cap = cap;
+    return LEAT_OK;
 }
 
 /* Apart, so that adding a field to what has room stays a few instructions. */
 __attribute__((noinline, cold)) static leat_code grow(leat_fields *f,
                                                       leat_error *err)
 {
-    size_t cap = f->cap ? f->cap * 2 : FIRST;
-    if (cap > SIZE_MAX / (2 * sizeof *f->pairs))
-        return leat__fail(err, LEAT_ENOMEM, "no memory for %zu fields", cap);
-    leat_bytes *p = leat__realloc(f->pairs, cap * 2 * sizeof *p, err);
-    if (!p)
-        return LEAT_ENOMEM;
-    f->pairs = p;
-    f->cap = cap;
-    return LEAT_OK;
+    return reserve(f, f->cap ? f->cap * 2 : FIRST, err);
+}
+
+leat_code leat__fields_next(leat_fields *f, size_t count, leat_error *err)
+{
+    f->count = 0;
+    return reserve(f, count ? count : 1, err);
 }
 
 leat_code leat_fields_add(leat_fields *f, leat_bytes name, leat_bytes value,

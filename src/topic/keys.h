@@ -37,8 +37,10 @@ static inline leat_bytes leat__key_bytes(const leat__key *k)
 }
 
 /* LEAT_EINVAL, quoting the name escaped; what is "topic", "group", ... */
-leat_code leat__name_check(const char *what, const char *name,
-                           leat_error *err);
+leat_code leat__name_check(const char *what, const char *name, leat_error *err);
+
+/* The same for a prefix, which is shorter and may be NULL or empty. */
+leat_code leat__prefix_check(const char *prefix, leat_error *err);
 
 /* NULL or empty is "leat"; names are checked before. */
 void leat__key_topics(leat__key *k, const char *prefix);

@@ -5,6 +5,8 @@
 #define LEAT_TOPIC_TOPIC_H
 
 #include "topic/keys.h"
+#include "topic/partition.h"
+#include <pthread.h>
 
 typedef struct leat__producer leat__producer;
 
@@ -22,14 +24,33 @@ struct leat_topic {
     char prefix[LEAT__PREFIX_MAX + 1];
     leat_topic_opts opts; /* with the defaults filled in */
     leat__topic_meta meta;
-    leat__producer *producer; /* made at first use, by leat__producer_of */
+    leat__chooser chooser;
+    unsigned forks;                     /* the fork count it was made in   */
+    pthread_mutex_t lock;               /* for making the producer         */
+    _Atomic(leat__producer *) producer; /* NULL: nothing published yet */
 };
+
+/* LEAT_EFORK in a forked child. */
+leat_code leat__topic_own(const leat_topic *t, leat_error *err);
 
 /* LEAT_ENOENT: neither meta nor a stream of that name. */
 leat_code leat__topic_lookup(leat_client *c, const char *prefix,
                              const char *name, leat__topic_meta *out,
                              leat_error *err);
 
-const char *leat__partitioner_name(leat_partitioner p);
+/* Make it unless it is there; *out is what holds then, *made whether it was
+ * this call.  LEAT_EUNKNOWN is possible only if it is not to be tried again. */
+leat_code leat__topic_make(leat_client *c, const char *prefix, const char *name,
+                           uint32_t partitions, leat_partitioner how,
+                           bool again, leat__topic_meta *out, bool *made,
+                           leat_error *err);
+
+/* Enter it into the registry; twice is as good as once. */
+leat_code leat__topic_list(leat_client *c, const char *prefix, const char *name,
+                           leat_error *err);
+
+/* Are these a name and a prefix? */
+leat_code leat__topic_check(const char *prefix, const char *name,
+                            leat_error *err);
 
 #endif

@@ -89,7 +89,8 @@ leat__id leat__window_read_from(const leat__window *w);
 
 /* The next entry of the log has been read; id is above read_from and there is
  * room.  NULL: it was settled before and needs nothing (its place is kept as
- * DONE until the cursor is over it). */
+ * DONE until the cursor is over it): user stays the caller's, and when the
+ * place leaves, NULL is given for it. */
 leat__entry *leat__window_push(leat__window *w, leat__id id, uint64_t lane,
                                void *user);
 
@@ -98,6 +99,9 @@ leat__entry *leat__window_push(leat__window *w, leat__id id, uint64_t lane,
  * leat__window_due (INT64_MAX: only after a settlement or a push). */
 leat__entry *leat__window_take(leat__window *w, int64_t now_ns);
 int64_t leat__window_due(const leat__window *w);
+
+/* Would take give something? */
+bool leat__window_ready(const leat__window *w, int64_t now_ns);
 
 /* An OUT entry is settled.  After done (acknowledged or rejected) its place is
  * freed by leat__window_pop. */
@@ -113,7 +117,8 @@ void leat__window_back(leat__window *w, leat__entry *e, int64_t due_ns,
  * leaves, one a call; false: no more. */
 bool leat__window_pop(leat__window *w, void **user);
 
-/* Empty the ring, whatever the states: the `user` of each, one a call. */
+/* Empty the ring, whatever the states: the `user` of each, one a call; false:
+ * no more.  From the first call on the window is only good for a load. */
 bool leat__window_clear(leat__window *w, void **user);
 
 /* ---- what must be known to the next owner ----------------------------- */
@@ -134,5 +139,8 @@ void leat__window_unsaved(leat__window *w);
 uint32_t leat__window_count(const leat__window *w); /* in the ring           */
 uint32_t leat__window_out(const leat__window *w);   /* OUT                   */
 leat__id leat__window_cursor(const leat__window *w);
+
+/* Entries ever in the log up to the cursor; false: not known. */
+bool leat__window_passed(const leat__window *w, uint64_t *count);
 
 #endif

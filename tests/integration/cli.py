@@ -23,7 +23,7 @@ LEAT = os.path.abspath(sys.argv[1])
 PATTERN = sys.argv[2] if len(sys.argv) > 2 else ""
 CANARY = "canary-7f3a91c2"
 COMMANDS = ["up", "down", "status", "ping", "demo", "completion", "version",
-            "help", "context", "config"]
+            "help", "context", "config", "topic", "group", "consume"]
 VERBS = ["context ls", "context add", "context use", "context rm",
          "context show", "config show"]
 
@@ -729,75 +729,81 @@ def up_refuses_what_it_cannot_start(h):
 
 # ---- demo ---------------------------------------------------------------
 
-def check_demo(p, count):
+def check_demo(p, count, killed=True):
     exits(p, 0)
     r = json.loads(p.out)
-    equal((r["sent"], r["read"], r["missing"], r["duplicated"],
-           r["out_of_order"], r["corrupt"]), (count, count, 0, 0, 0, 0))
-    assert r["publish_per_s"] > 0 and r["consume_per_s"] > 0
+    equal((r["sent"], r["handled"], r["lost"], r["out_of_order"]),
+          (count, count, 0, 0))
+    equal(r["takeover_ms"] is not None, killed)
+    assert "0 lost, per-key order kept" in p.err, p.err
 
 
-def the_demo_sends_and_checks_and_leaves_nothing(h):
-    check_demo(h.run("demo", "--count", "2000", "-o", "json"), 2000)
-    check_demo(h.run("demo", "-n", "37", "--batch", "5", "--size", "3000",
-                     "-o", "json"), 37)
+def the_demo_kills_a_consumer_and_loses_nothing(h):
+    p = h.run("demo", "--count", "6000", "-o", "json")
+    check_demo(p, 6000)
+    assert "was killed with -9" in p.err, p.err
+    p = h.run("demo", "-n", "37", "--keys", "3", "--no-kill", "-o", "json")
+    check_demo(p, 37, killed=False)
     equal(os.listdir(h.tmp), [])
     wait_for(lambda: not processes_of(h.tmp))
-    exits(h.run("demo", "--size", "3"), 64)
+    exits(h.run("demo", "--keys", "2000000"), 64)
 
 
 def the_demo_runs_on_a_server_only_when_told(h):
     server = Server(h)
     try:
-        p = h.run("demo", "-n", "500", "-o", "json", "-u", server.url)
-        check_demo(p, 500)
-        p = h.run("demo", "-n", "10", "-o", "json",
+        p = h.run("demo", "-n", "500", "--no-kill", "-o", "json", "-u",
+                  server.url)
+        check_demo(p, 500, killed=False)
+        p = h.run("demo", "-n", "10", "--no-kill", "-o", "json",
                   env={"LEAT_URL": "redis://127.0.0.1:1"})
-        check_demo(p, 10)
+        check_demo(p, 10, killed=False)
         with socket.socket(socket.AF_UNIX) as s:
             s.connect(server.socket)
             s.sendall(b"DBSIZE\r\n")
             equal(s.recv(64), b":0\r\n")
     finally:
         server.close()
+    equal(os.listdir(h.tmp), [])
 
 
 def the_demo_notices_what_is_missing(h):
-    """Entries are removed behind its back while it publishes."""
+    """Entries are removed behind its back: those of the dead one's
+    partitions wait for the takeover."""
     server = Server(h)
-    p = subprocess.Popen([LEAT, "demo", "-n", "200000", "-o", "json", "-u",
+    p = subprocess.Popen([LEAT, "demo", "-n", "6000", "-o", "json", "-u",
                           server.url], env=h.env(), stdout=subprocess.PIPE,
-                         stderr=subprocess.PIPE)
+                         stderr=subprocess.PIPE, text=True)
+    trim = ("local n = 0 "
+            "for _, k in ipairs(redis.call('KEYS', 'leat-demo-*:log')) do "
+            "n = n + redis.call('XTRIM', k, 'MAXLEN', 0) end return n")
     try:
+        while "killed" not in p.stderr.readline():
+            assert p.poll() is None
         with socket.socket(socket.AF_UNIX) as s:
             s.connect(server.socket)
-
-            def trimmed():
-                s.sendall(b"SCAN 0 MATCH leat:demo:* COUNT 100\r\n")
-                keys = re.findall(rb"leat:demo:[0-9a-f]+", s.recv(4096))
-                if not keys:
-                    return False
-                s.sendall(b"XTRIM " + keys[0] + b" MAXLEN 1\r\n")
-                return int(s.recv(64)[1:]) > 0
-            wait_for(trimmed)
-        out, err = p.communicate(timeout=60)
+            for _ in range(200):
+                s.sendall(f"EVAL \"{trim}\" 0\r\n".encode())
+                s.recv(64)
+                time.sleep(0.005)
+        out, err = p.communicate(timeout=90)
         equal(p.returncode, 1)
         r = json.loads(out)
-        equal(r["sent"], 200000)
-        assert 0 < r["missing"] == 200000 - r["read"], r
-        assert b"did not all arrive" in err
+        equal((r["sent"], r["handled"] + r["lost"]), (6000, 6000))
+        assert r["lost"] > 0, r
+        assert f"{r['lost']} lost, per-key order kept" in err, err
     finally:
         p.kill()
         server.close()
 
 
 def ctrl_c_ends_the_demo_cleanly(h):
-    p = subprocess.Popen([LEAT, "demo", "-n", "100000000"], env=h.env(),
+    p = subprocess.Popen([LEAT, "demo", "-n", "5000000"], env=h.env(),
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                          start_new_session=True)
     try:
-        line = p.stderr.readline()  # a line a second: it is at work
-        assert b"publishing" in line, line
+        while b"handled" not in (line := p.stderr.readline()):
+            assert line             # a line a second: it is at work
         assert processes_of(os.path.realpath(h.tmp))
         os.killpg(p.pid, signal.SIGINT)  # as a terminal does
         out, err = p.communicate(timeout=60)
@@ -807,14 +813,29 @@ def ctrl_c_ends_the_demo_cleanly(h):
     equal(out, b"")
     equal(os.listdir(h.tmp), [])
     wait_for(lambda: not processes_of(h.tmp))
+    wait_for(lambda: not members_of(p.pid))
+
+
+def members_of(group):
+    """The processes of this process group."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                if int(f.read().rsplit(")", 1)[1].split()[2]) == group:
+                    found.append(int(pid))
+        except OSError:
+            continue
+    return found
 
 
 def a_terminal_sees_progress_and_a_table(h):
-    text, code = on_terminal(h, "demo", "-n", "50000")
+    text, code = on_terminal(h, "demo", "-n", "5000")
     equal(code, 0)
-    assert "publishing" in text and "reading" in text and "100%" in text
-    assert "ETA" in text and "50,000" in text, text
-    p = h.run("demo", "-n", "2000", "-q")
+    assert "handled" in text and "100%" in text, text
+    assert "ETA" in text and "5,000" in text, text
+    assert "0 lost, per-key order kept" in text, text
+    p = h.run("demo", "-n", "200", "--no-kill", "-q")
     equal(p.err, "")
 
 

@@ -53,10 +53,25 @@ static void the_stream_example_adds_and_reads(void **state)
     assert_int_equal(redis_int(server, "XLEN orders"), 1000);
 }
 
+static void the_produce_example_publishes_ten_thousand(void **state)
+{
+    char line[512];
+    int64_t sum = 0;
+    (void)state;
+    proc *p = example("produce", url);
+    assert_true(proc_line(p, line, sizeof line, 30000));
+    assert_string_equal(line, "10000 persisted, 0 failed, 0 unknown");
+    ends_with(p, 0);
+    for (int i = 0; i < 4; i++)
+        sum += redis_int(server, "XLEN leat:{orders/%d}:log", i);
+    assert_int_equal(sum, 10000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_ping_example_answers),
+        cmocka_unit_test(the_produce_example_publishes_ten_thousand),
         cmocka_unit_test(the_stream_example_adds_and_reads),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

@@ -113,7 +113,7 @@ static void a_good_run_is_good_and_the_keys_are_exact(void **state)
               "\"delivered\": 30, \"lost\": 0, \"duplicated\": 0, "
               "\"reordered\": 0, \"stuck\": 0, \"kills\": 5, \"pauses\": 4, "
               "\"cuts\": 3, \"seed\": 42, \"unexpected\": 0, "
-              "\"dishonest\": 0}");
+              "\"dishonest\": 0, \"fenced\": 0, \"shared\": 0}");
 }
 
 static void a_lost_message_is_caught(void **state)
@@ -192,7 +192,46 @@ static void a_failure_that_was_delivered_is_dishonest(void **state)
     good_run(b);
     produce(b, 31, LEDGER_FAIL);
     consume(b, 31);
-    assert_check(b, NULL, 1, "\"dishonest\": 1}");
+    assert_check(b, NULL, 1, "\"dishonest\": 1,");
+}
+
+/* An effect at place 1 under this fence. */
+static void effect_at(ledger *l, uint64_t id, uint64_t fence)
+{
+    ledger_record r = {
+        .key = 1 + id % 3, .seq = id, .id = id, .place = 1, .fence = fence
+    };
+    assert_true(ledger_write(l, LEDGER_EFFECT, r));
+}
+
+static void an_effect_below_the_fence_is_refused(void **state)
+{
+    bench *b = *state;
+    good_run(b);
+    for (uint64_t id = 31; id <= 34; id += 3)
+        produce(b, id, LEDGER_ACK);
+    ledger *other = ledger_open(b->dir, "another");
+    effect_at(b->consumer, 31, 10);
+    effect_at(other, 31, 11); /* the successor has it again */
+    effect_at(b->consumer, 34, 10);
+    assert_check(b, NULL, 1, "\"stuck\": 1,");
+    effect_at(other, 34, 11);
+    assert_check(b, NULL, 0, "\"fenced\": 1, \"shared\": 0}");
+    assert_check(b, NULL, 0, "\"duplicated\": 1, \"reordered\": 0,");
+    ledger_close(other);
+}
+
+static void one_fence_under_two_processes_is_caught(void **state)
+{
+    bench *b = *state;
+    good_run(b);
+    produce(b, 31, LEDGER_ACK);
+    produce(b, 34, LEDGER_ACK);
+    ledger *other = ledger_open(b->dir, "another");
+    effect_at(b->consumer, 31, 10);
+    effect_at(other, 34, 10);
+    assert_check(b, NULL, 1, "\"shared\": 1}");
+    ledger_close(other);
 }
 
 static void an_unknown_outcome_may_go_either_way(void **state)
@@ -334,6 +373,8 @@ int main(int argc, char **argv)
         T(a_stuck_message_is_caught),
         T(a_message_from_nowhere_is_caught),
         T(a_failure_that_was_delivered_is_dishonest),
+        T(an_effect_below_the_fence_is_refused),
+        T(one_fence_under_two_processes_is_caught),
         T(an_unknown_outcome_may_go_either_way),
         T(without_effects_deliveries_are_counted),
         T(no_records_are_no_success),

@@ -78,8 +78,9 @@ class Rig:
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def start(self, argv, **options):
-        p = subprocess.Popen(argv, stdin=subprocess.DEVNULL,
-                             preexec_fn=die_with_parent, **options)
+        p = subprocess.Popen(argv, **{
+            "stdin": subprocess.DEVNULL, "preexec_fn": die_with_parent,
+            **options})
         self.children.append(p)
         return p
 
@@ -97,11 +98,29 @@ class Rig:
         p.send_signal(signal.SIGCONT)
 
 
+class Clock:
+    """A wall clock for processes started with its environment: shim_clock."""
+
+    def __init__(self, rig):
+        self.path = rig.dir / "clock"
+        self.set(0)
+        self.env = {**os.environ, "SHIM_CLOCK_FILE": str(self.path),
+                    "LD_PRELOAD": program("support/libshim_clock.so")}
+
+    def set(self, seconds):
+        """Away from the true time; written in place, since it is mapped."""
+        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600)
+        os.write(fd, int(seconds * 1e9).to_bytes(8, sys.byteorder,
+                                                 signed=True))
+        os.close(fd)
+
+
 class Redis:
     """A server that keeps what it acknowledged: appendfsync always."""
 
-    def __init__(self, rig, *config):
+    def __init__(self, rig, *config, clock=None):
         self.rig = rig
+        self.env = clock.env if clock else None
         self.path = str(rig.dir / "s")
         self.argv = ["redis-server", "--port", "0", "--unixsocket", self.path,
                      "--dir", str(rig.dir), "--save", "", "--appendonly",
@@ -111,11 +130,25 @@ class Redis:
 
     def start(self):
         self.process = self.rig.start(self.argv, executable=redis_program(),
-                                      stdout=subprocess.DEVNULL)
+                                      stdout=subprocess.DEVNULL, env=self.env)
         wait_for(lambda: self.ask("PING") == "+PONG", 30, "redis answers")
 
     def kill(self):
         self.rig.kill(self.process)
+
+    def ask_all(self, line):
+        """An answer that is a list of texts; None stands for nil."""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(10)
+            s.connect(self.path)
+            s.sendall(line.encode() + b"\r\n")
+            f = s.makefile("rb")
+            head = f.readline().strip()
+            if head[:1] != b"*":
+                raise RuntimeError(f"{line}: {head}")
+            lengths = (int(f.readline()[1:]) for _ in range(int(head[1:])))
+            return [None if n < 0 else f.read(n + 2)[:-2].decode()
+                    for n in lengths]
 
     def ask(self, line):
         """The first line of the answer; "" if there is none."""
@@ -132,8 +165,8 @@ class Redis:
 class Proxy:
     """tests/support/tcpfault, led through its control socket."""
 
-    def __init__(self, rig, target):
-        control = str(rig.dir / "control")
+    def __init__(self, rig, target, name="control"):
+        control = str(rig.dir / name)
         self.rig = rig
         self.process = rig.start([program("support/tcpfault"), target,
                                   control], stdout=subprocess.PIPE, text=True)
@@ -192,10 +225,10 @@ def judge(rig, ledgers, seed, stuck, *flags):
     return verdict
 
 
-def finish(verdict, tap, felt):
+def finish(verdict, tap, felt, faults=FAULTS):
     """Tell it and end.  felt: name and whether, of what must have been seen
     for the run to mean anything."""
-    bad = [k for k in FAULTS if verdict[k]]
+    bad = [k for k in faults if verdict[k]]
     text = json.dumps(verdict)
     if bad:
         say(f"{', '.join(bad)}: run again with --seed {verdict['seed']}")
@@ -203,7 +236,7 @@ def finish(verdict, tap, felt):
         print(text)
         sys.exit(1 if bad else 0)
     print(f"# {text}")
-    cases = [(f"no message is {k}", not verdict[k]) for k in FAULTS] + felt
+    cases = [(f"no message is {k}", not verdict[k]) for k in faults] + felt
     for i, (name, ok) in enumerate(cases, 1):
         print(f"{'ok' if ok else 'not ok'} {i} - {name}")
     print(f"1..{len(cases)}")

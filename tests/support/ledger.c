@@ -55,17 +55,20 @@ void ledger_close(ledger *l)
     free(l);
 }
 
+bool ledger_write(ledger *l, ledger_kind kind, ledger_record r)
+{
+    r.magic = MAGIC;
+    r.kind = kind;
+    r.ns = wait_now_ns();
+    r.sum = sum_of(&r);
+    return write(l->fd, &r, sizeof r) == (ssize_t)sizeof r;
+}
+
 bool ledger_add(ledger *l, ledger_kind kind, uint64_t key, uint64_t seq,
                 uint64_t id)
 {
-    ledger_record r = { .magic = MAGIC,
-                        .kind = kind,
-                        .key = key,
-                        .seq = seq,
-                        .id = id,
-                        .ns = wait_now_ns() };
-    r.sum = sum_of(&r);
-    return write(l->fd, &r, sizeof r) == (ssize_t)sizeof r;
+    return ledger_write(l, kind,
+                        (ledger_record){ .key = key, .seq = seq, .id = id });
 }
 
 /* Reading */
@@ -97,7 +100,7 @@ static bool is_whole(const ledger_record *r)
 
 /* Processes may share a file, so a torn record can stand between whole ones:
  * after one the next whole record is looked for byte by byte. */
-static bool read_bytes(const char *p, size_t n, pile *all, uint64_t *torn)
+static bool read_bytes(const char *p, size_t n, pile *all, ledger_verdict *v)
 {
     ledger_record r;
     bool lost = false;
@@ -105,18 +108,19 @@ static bool read_bytes(const char *p, size_t n, pile *all, uint64_t *torn)
     while (n - at >= sizeof r) {
         memcpy(&r, p + at, sizeof r);
         if (is_whole(&r)) {
-            r.sum = all->n; /* from here on: where it stood */
+            r.sum = all->n; /* from here on: where it stood ...  */
+            r.magic = (uint32_t)v->files; /* ... and in which file */
             if (!push(all, &r))
                 return false;
             at += sizeof r;
             lost = false;
             continue;
         }
-        *torn += !lost;
+        v->torn += !lost;
         lost = true;
         at++;
     }
-    *torn += at < n && !lost;
+    v->torn += at < n && !lost;
     return true;
 }
 
@@ -130,7 +134,7 @@ static bool read_file(const char *path, pile *all, ledger_verdict *v)
         rewind(f);
         p = size >= 0 ? malloc((size_t)size + 1) : NULL;
         ok = p && fread(p, 1, (size_t)size, f) == (size_t)size &&
-             read_bytes(p, (size_t)size, all, &v->torn);
+             read_bytes(p, (size_t)size, all, v);
     }
     if (!ok)
         fprintf(stderr, "ledger_judge: %s: %s\n", path, strerror(errno));
@@ -186,11 +190,57 @@ static int by_id(const void *a, const void *b)
     return c ? c : by_time(x, y);
 }
 
+static int by_place(const void *a, const void *b)
+{
+    const ledger_record *x = a, *y = b;
+    int c = order(x->place, y->place);
+    return c ? c : by_time(x, y);
+}
+
+static int by_fence(const void *a, const void *b)
+{
+    const ledger_record *x = a, *y = b;
+    int c = order(x->place, y->place);
+    if (!c)
+        c = order(x->fence, y->fence);
+    return c ? c : order(x->magic, y->magic);
+}
+
 static int by_key(const void *a, const void *b)
 {
     const ledger_record *x = a, *y = b;
     int c = order(x->key, y->key);
     return c ? c : by_time(x, y);
+}
+
+/* The fenced store: what it refuses was delivered and had no effect. */
+static void judge_fences(pile *all, ledger_verdict *v)
+{
+    uint64_t highest = 0;
+    qsort(all->r, all->n, sizeof *all->r, by_place);
+    for (size_t i = 0; i < all->n; i++) {
+        ledger_record *r = &all->r[i];
+        if (i == 0 || all->r[i - 1].place != r->place)
+            highest = 0;
+        if (r->kind != LEDGER_EFFECT || r->place == 0)
+            continue;
+        if (r->fence < highest) {
+            r->kind = LEDGER_DELIVERY;
+            v->fenced++;
+        } else {
+            highest = r->fence;
+        }
+    }
+}
+
+static void judge_owners(pile *all, ledger_verdict *v)
+{
+    qsort(all->r, all->n, sizeof *all->r, by_fence);
+    for (size_t i = 1; i < all->n; i++) {
+        const ledger_record *a = &all->r[i - 1], *b = &all->r[i];
+        v->shared += b->place && a->place == b->place && a->fence == b->fence &&
+                     a->magic != b->magic;
+    }
 }
 
 /* One message: all its records. */
@@ -257,6 +307,8 @@ bool ledger_judge(const char *dir, ledger_verdict *out)
     for (size_t i = 0; i < all.n && !effects; i++)
         effects = all.r[i].kind == LEDGER_EFFECT;
     if (ok && all.n) {
+        judge_owners(&all, out);
+        judge_fences(&all, out);
         qsort(all.r, all.n, sizeof *all.r, by_id);
         judge_messages(&all, effects, out);
         if (all.n)

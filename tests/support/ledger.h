@@ -21,6 +21,13 @@
  *   reordered   of one key (0: no order), first seen after a later seq was
  *   stuck       delivered without an effect, where the run wrote effects
  *   dishonest   seen though each of its attempts was reported as failed
+ *
+ * Where consumers own places by leases, a record names its place and fence, and
+ * the judge is the fenced store that leat_delivery_fence speaks of: of a place
+ * it takes no effect whose fence is below one it has taken.
+ *
+ *   fenced      effects refused so; each counts as a delivery
+ *   shared      fences of a place that two processes worked under
  */
 #ifndef SUPPORT_LEDGER_H
 #define SUPPORT_LEDGER_H
@@ -36,6 +43,8 @@ typedef enum ledger_kind {
     LEDGER_UNKNOWN,
     LEDGER_DELIVERY,
     LEDGER_EFFECT,
+    LEDGER_SETTLED, /* detail: leat_code; for the reader, not the judge    */
+    LEDGER_OWNER,   /* detail: leat_assign; likewise                       */
     LEDGER_KINDS_,
 } ledger_kind;
 
@@ -43,11 +52,14 @@ typedef enum ledger_kind {
 typedef struct ledger_record {
     uint32_t magic;
     uint32_t kind;
-    uint64_t key; /* messages of one key keep their order; 0: none        */
-    uint64_t seq; /* of the producer, within the key                      */
-    uint64_t id;  /* of the message                                       */
-    int64_t ns;   /* monotonic: one clock for all processes of a machine  */
-    uint64_t sum; /* of the above: a torn record is seen                  */
+    uint64_t key;    /* messages of one key keep their order; 0: none        */
+    uint64_t seq;    /* of the producer, within the key                      */
+    uint64_t id;     /* of the message                                       */
+    uint64_t place;  /* what was owned, from 1; 0: nothing                */
+    uint64_t fence;  /* under which lease                                 */
+    uint64_t detail; /* attempt, or as the kind says                      */
+    int64_t ns;      /* monotonic: one clock for all processes of a machine  */
+    uint64_t sum;    /* of the above: a torn record is seen                  */
 } ledger_record;
 
 typedef struct ledger ledger;
@@ -61,18 +73,22 @@ void ledger_close(ledger *l); /* NULL is fine */
 bool ledger_add(ledger *l, ledger_kind kind, uint64_t key, uint64_t seq,
                 uint64_t id);
 
+/* The same of a record whose key to detail are filled in. */
+bool ledger_write(ledger *l, ledger_kind kind, ledger_record r);
+
 /* A number for a text: for keys and ids that are none. */
 uint64_t ledger_hash(const void *p, size_t n);
 
 typedef struct ledger_verdict {
     uint64_t attempted, acked, unknown, delivered;
     uint64_t lost, duplicated, reordered, stuck, unexpected, dishonest;
+    uint64_t fenced, shared;
     uint64_t records, files;
     uint64_t torn; /* records cut by a kill; tolerated */
 } ledger_verdict;
 
 /* Read all ledgers of a directory and count.  False after saying why on
- * stderr.  Costs a sort of 48 bytes per record. */
+ * stderr.  Costs a sort of 72 bytes per record. */
 bool ledger_judge(const char *dir, ledger_verdict *out);
 
 #endif

@@ -83,6 +83,8 @@ static void print(const ledger_verdict *v, const flags *f)
         { "seed", f->seed },
         { "unexpected", v->unexpected },
         { "dishonest", v->dishonest },
+        { "fenced", v->fenced },
+        { "shared", v->shared },
     };
     printf("%" PRIu64 " records in %" PRIu64 " ledgers, %" PRIu64
            " torn by a kill\n{",
@@ -101,7 +103,7 @@ int main(int argc, char **argv)
     if (!ledger_judge(argv[optind], &v))
         return 2;
     print(&v, &f);
-    if (v.lost || v.stuck || v.unexpected || v.dishonest ||
+    if (v.lost || v.stuck || v.unexpected || v.dishonest || v.shared ||
         (f.once && v.duplicated) || (!f.unordered && v.reordered))
         return 1;
     if (v.attempted == 0) {

@@ -1,0 +1,274 @@
+/*
+ * cmd_group.c: leat group ls, info, lag and members.
+ */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+/* No such group, with those that there are; or no such topic. */
+static int group_fail(leat_client *client, const char *topic, const char *name,
+                      const leat_error *err)
+{
+    if (err->code != LEAT_ENOENT)
+        return fail_with(topic, err, NULL);
+    leat_topic_info *t = leat_topic_describe(client, topic, NULL, NULL);
+    leat_names *n = t ? leat_group_names(client, topic, NULL, NULL) : NULL;
+    leat_topic_info_free(t);
+    if (!n)
+        return topic_fail(client, topic, err);
+    const char *near = nearest(name, n->name, n->count);
+    char *todo = near ? format("did you mean '%s'?", near)
+                      : format("leat group ls %s lists its groups", topic);
+    int code = fail(EXIT_NO, todo, "topic %s has no group '%s'", topic, name);
+    free(todo);
+    leat_names_free(n);
+    return code;
+}
+
+/* ---- ls --------------------------------------------------------------- */
+
+static const column ls_columns[] = {
+    { "group", COLUMN_TEXT, false },  { "members", COLUMN_COUNT, false },
+    { "owned", COLUMN_COUNT, false }, { "partitions", COLUMN_COUNT, false },
+    { "lag", COLUMN_COUNT, false },
+};
+
+static leat_code list_group(leat_client *client, const char *topic,
+                            const char *name, output *out, leat_error *err)
+{
+    leat_group_info *g = leat_group_describe(client, topic, name, NULL, err);
+    if (!g)
+        return err->code == LEAT_ENOENT ? LEAT_OK : err->code;
+    output_text(out, g->group);
+    output_number(out, g->members);
+    output_number(out, g->owned);
+    output_number(out, g->partitions);
+    output_count(out, g->lag);
+    leat_group_info_free(g);
+    return LEAT_OK;
+}
+
+static int list_groups(leat_client *client, const char *topic, output *out)
+{
+    leat_error err = { 0 };
+    leat_topic_info *t = leat_topic_describe(client, topic, NULL, &err);
+    leat_topic_info_free(t);
+    leat_names *n = t ? leat_group_names(client, topic, NULL, &err) : NULL;
+    leat_code got = n ? LEAT_OK : err.code;
+    for (size_t i = 0; n && i < n->count && got == LEAT_OK; i++)
+        got = list_group(client, topic, n->name[i], out, &err);
+    leat_names_free(n);
+    return got == LEAT_OK ? 0 : topic_fail(client, topic, &err);
+}
+
+int run_group_ls(cli *c)
+{
+    int code;
+    output *out = output_open(
+        c, ls_columns, sizeof ls_columns / sizeof *ls_columns, false, &code);
+    leat_client *client = out ? client_open(c, value_text(c, "url"),
+                                            "leat-group", &code)
+                              : NULL;
+    if (client)
+        code = list_groups(client, c->args[0], out);
+    leat_client_close(client);
+    if (out && code == 0)
+        return output_close(out);
+    if (out)
+        output_drop(out);
+    return code;
+}
+
+/* ---- one group, in three ways ----------------------------------------- */
+
+static const column info_columns[] = {
+    { "topic", COLUMN_TEXT, false },       { "group", COLUMN_TEXT, false },
+    { "partitions", COLUMN_COUNT, false }, { "owned", COLUMN_COUNT, false },
+    { "members", COLUMN_COUNT, false },    { "lag", COLUMN_COUNT, false },
+};
+
+static void show_info(output *out, const leat_group_info *g)
+{
+    output_text(out, g->topic);
+    output_text(out, g->group);
+    output_number(out, g->partitions);
+    output_number(out, g->owned);
+    output_number(out, g->members);
+    output_count(out, g->lag);
+}
+
+static const column lag_columns[] = {
+    { "partition", COLUMN_ID, false }, { "lag", COLUMN_COUNT, false },
+    { "cursor", COLUMN_TEXT, false },  { "mark", COLUMN_TEXT, true },
+    { "last", COLUMN_TEXT, false },    { "settled", COLUMN_COUNT, true },
+    { "owner", COLUMN_TEXT, false },   { "nonce", COLUMN_TEXT, true },
+    { "epoch", COLUMN_ID, true },
+};
+
+static void show_lag(output *out, const leat_group_info *g)
+{
+    for (uint32_t i = 0; i < g->partitions; i++) {
+        const leat_group_partition *p = &g->partition[i];
+        output_number(out, p->partition);
+        output_count(out, p->lag);
+        output_position(out, p->cursor);
+        output_position(out, p->mark);
+        output_position(out, p->last);
+        output_count(out, p->settled);
+        output_text(out, p->owner ? p->owner : p->nonce);
+        output_text(out, p->nonce);
+        if (p->epoch)
+            output_number(out, (int64_t)p->epoch);
+        else
+            output_null(out);
+    }
+}
+
+static const column member_columns[] = {
+    { "name", COLUMN_TEXT, false },  { "partitions", COLUMN_COUNT, false },
+    { "born", COLUMN_TIME, false },  { "leaving", COLUMN_BOOL, false },
+    { "nonce", COLUMN_TEXT, false },
+};
+
+static void show_members(output *out, const leat_group_info *g)
+{
+    for (uint32_t i = 0; i < g->members; i++) {
+        const leat_group_member *m = &g->member[i];
+        output_text(out, m->readable ? m->name : NULL);
+        output_number(out, m->partitions);
+        if (m->born_ms > 0)
+            output_number(out, m->born_ms);
+        else
+            output_null(out);
+        output_bool(out, m->leaving);
+        output_text(out, m->nonce);
+    }
+}
+
+typedef struct view {
+    const column *columns;
+    size_t count;
+    bool record;
+    void (*show)(output *, const leat_group_info *);
+} view;
+
+static int show_group(cli *c, leat_client *client, const view *v, output *out)
+{
+    leat_error err = { 0 };
+    leat_group_info *g = leat_group_describe(client, c->args[0], c->args[1],
+                                             NULL, &err);
+    if (!g)
+        return group_fail(client, c->args[0], c->args[1], &err);
+    v->show(out, g);
+    leat_group_info_free(g);
+    return 0;
+}
+
+static int run_view(cli *c, const view *v)
+{
+    int code;
+    output *out = output_open(c, v->columns, v->count, v->record, &code);
+    leat_client *client = out ? client_open(c, value_text(c, "url"),
+                                            "leat-group", &code)
+                              : NULL;
+    if (client)
+        code = show_group(c, client, v, out);
+    leat_client_close(client);
+    if (out && code == 0)
+        return output_close(out);
+    if (out)
+        output_drop(out);
+    return code;
+}
+
+int run_group_info(cli *c)
+{
+    const view v = { info_columns, sizeof info_columns / sizeof *info_columns,
+                     true, show_info };
+    return run_view(c, &v);
+}
+
+int run_group_members(cli *c)
+{
+    const view v = { member_columns,
+                     sizeof member_columns / sizeof *member_columns, false,
+                     show_members };
+    return run_view(c, &v);
+}
+
+/* ---- watching --------------------------------------------------------- */
+
+static int draw(cli *c, const view *v, const leat_group_info *g)
+{
+    int code;
+    output *out = output_open(c, v->columns, v->count, false, &code);
+    if (!out)
+        return code;
+    v->show(out, g);
+    printf("\033[H\033[J%s %s, every %s\n\n", c->args[0], c->args[1],
+           value_text(c, "interval"));
+    code = output_close(out);
+    fflush(stdout);
+    return code;
+}
+
+/* Redrawn in place, on the screen that is given back at the end; an error is
+ * said after that, where it stays. */
+static int watch_screen(cli *c, leat_client *client, const view *v)
+{
+    int code = 0;
+    leat_error err = { 0 };
+    fputs("\033[?1049h\033[?25l", stdout);
+    while (code == 0 && !stop_signal) {
+        leat_group_info *g = leat_group_describe(client, c->args[0], c->args[1],
+                                                 NULL, &err);
+        if (!g)
+            break;
+        code = draw(c, v, g);
+        leat_group_info_free(g);
+        sleep_ms(value_ms(c, "interval"));
+    }
+    fputs("\033[?25h\033[?1049l", stdout);
+    fflush(stdout);
+    if (code == 0 && err.code != LEAT_OK)
+        code = group_fail(client, c->args[0], c->args[1], &err);
+    return code;
+}
+
+/* Appended where nothing can be redrawn. */
+static int watch_lines(cli *c, leat_client *client, const view *v)
+{
+    int code;
+    output *out = output_open(c, v->columns, v->count, false, &code);
+    while (out && code == 0 && !stop_signal) {
+        code = show_group(c, client, v, out);
+        if (code == 0)
+            code = output_flush(out);
+        if (code == 0 && fflush(stdout) != 0)
+            break; /* main tells why */
+        sleep_ms(value_ms(c, "interval"));
+    }
+    if (out)
+        output_drop(out);
+    return code;
+}
+
+int run_group_lag(cli *c)
+{
+    int code;
+    const view v = { lag_columns, sizeof lag_columns / sizeof *lag_columns,
+                     false, show_lag };
+    if (!value_on(c, "watch"))
+        return run_view(c, &v);
+    leat_client *client = client_open(c, value_text(c, "url"), "leat-group",
+                                      &code);
+    if (!client)
+        return code;
+    const char *form = value_text(c, "output");
+    bool screen = isatty(STDOUT_FILENO) == 1 &&
+                  (!form || strcmp(form, "table") == 0);
+    code = (screen ? watch_screen : watch_lines)(c, client, &v);
+    leat_client_close(client);
+    return code;
+}

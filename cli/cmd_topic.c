@@ -1,0 +1,291 @@
+/*
+ * cmd_topic.c: leat topic create, ls, info and rm, and what all commands on
+ * topics share.
+ */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+/* ---- shared ----------------------------------------------------------- */
+
+/* The nearest topic there is, as a hint; malloced. */
+static char *near_topic(leat_client *client, const char *topic)
+{
+    leat_names *n = leat_topic_names(client, NULL, NULL);
+    const char *near = n ? nearest(topic, n->name, n->count) : NULL;
+    char *text = near ? format("did you mean '%s'?", near)
+                      : copy("leat topic ls lists them, leat topic create "
+                             "makes one");
+    leat_names_free(n);
+    return text;
+}
+
+int topic_fail(leat_client *client, const char *topic, const leat_error *err)
+{
+    if (err->code != LEAT_ENOENT)
+        return fail_with(topic, err, NULL);
+    char *todo = near_topic(client, topic);
+    int code = fail(EXIT_NO, todo, "no topic '%s'", topic);
+    free(todo);
+    return code;
+}
+
+const char *position_text(leat_position at, char out[POSITION_TEXT])
+{
+    int n = snprintf(out, POSITION_TEXT, "%llu-%llu", (unsigned long long)at.ms,
+                     (unsigned long long)at.seq);
+    if (at.index)
+        snprintf(out + n, (size_t)(POSITION_TEXT - n), "-%u", at.index);
+    return out;
+}
+
+void output_position(output *out, leat_position at)
+{
+    char text[POSITION_TEXT];
+    output_text(out, at.ms || at.seq ? position_text(at, text) : NULL);
+}
+
+void output_count(output *out, int64_t n)
+{
+    if (n >= 0)
+        output_number(out, n);
+    else
+        output_null(out);
+}
+
+static bool is_id(const char *s)
+{
+    size_t n = strspn(s, "0123456789");
+    if (n == 0 || s[n] != '-')
+        return false;
+    size_t m = strspn(s + n + 1, "0123456789");
+    return m > 0 && s[n + 1 + m] == '\0';
+}
+
+/* A time ago is told by the server's clock, which made the ids. */
+static char *ago(leat_client *client, int64_t ms)
+{
+    struct timespec t;
+    leat_server server = { 0 };
+    if (leat_client_server(client, &server, NULL) != LEAT_OK)
+        server.clock_skew_ms = 0;
+    clock_gettime(CLOCK_REALTIME, &t);
+    int64_t at = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000 +
+                 server.clock_skew_ms - ms;
+    return format("@%lld", (long long)(at > 0 ? at : 0));
+}
+
+char *from_text(leat_client *client, const char *text, int *code)
+{
+    int64_t ms = 0;
+    *code = 0;
+    if (strcmp(text, "start") == 0 || strcmp(text, "end") == 0 || is_id(text))
+        return copy(text);
+    if (duration_parse(text, &ms))
+        return ago(client, ms);
+    *code = fail(EXIT_USAGE,
+                 "give start, end, a time ago such as 10m, or an id MS-SEQ",
+                 "--from: '%s' is no place to begin", text);
+    return NULL;
+}
+
+/* ---- create ----------------------------------------------------------- */
+
+int run_topic_create(cli *c)
+{
+    int code;
+    const char *name = c->args[0];
+    int64_t partitions = value_count(c, "partitions");
+    leat_topic_spec spec = { .partitions = (int)partitions };
+    if (partitions > LEAT_PARTITIONS_MAX)
+        return fail(EXIT_USAGE, NULL, "--partitions is at most %d",
+                    LEAT_PARTITIONS_MAX);
+    if (!leat_partitioner_find(value_text(c, "partitioner"), &spec.partitioner))
+        return fail(EXIT_BUG, "please report this", "no partitioner '%s'",
+                    value_text(c, "partitioner"));
+    leat_client *client = client_open(c, value_text(c, "url"), "leat-topic",
+                                      &code);
+    if (!client)
+        return code;
+    leat_error err = { 0 };
+    leat_code got = leat_topic_create(client, name, &spec, &err);
+    if (got == LEAT_OK)
+        note("topic %s created with %lld partition%s", name,
+             (long long)partitions, partitions == 1 ? "" : "s");
+    else if (got == LEAT_EEXIST)
+        code = fail(EXIT_NO, "leat topic info shows it",
+                    "there is a topic '%s' already", name);
+    else
+        code = fail_with("topic create", &err, NULL);
+    leat_client_close(client);
+    return code;
+}
+
+/* ---- ls --------------------------------------------------------------- */
+
+static const column ls_columns[] = {
+    { "name", COLUMN_TEXT, false },       { "partitions", COLUMN_COUNT, false },
+    { "messages", COLUMN_COUNT, false },  { "groups", COLUMN_COUNT, false },
+    { "partitioner", COLUMN_TEXT, true }, { "created", COLUMN_TIME, true },
+};
+
+static void time_or_null(output *out, int64_t ms)
+{
+    if (ms > 0)
+        output_number(out, ms);
+    else
+        output_null(out);
+}
+
+/* A topic that was removed meanwhile is not listed. */
+static leat_code list_topic(leat_client *client, const char *name, output *out,
+                            leat_error *err)
+{
+    leat_topic_info *t = leat_topic_describe(client, name, NULL, err);
+    if (!t)
+        return err->code == LEAT_ENOENT ? LEAT_OK : err->code;
+    output_text(out, t->name);
+    output_number(out, t->partitions);
+    output_number(out, t->entries);
+    output_number(out, t->groups);
+    output_text(out, t->partitioner_name);
+    time_or_null(out, t->created_ms);
+    leat_topic_info_free(t);
+    return LEAT_OK;
+}
+
+int run_topic_ls(cli *c)
+{
+    int code;
+    output *out = output_open(
+        c, ls_columns, sizeof ls_columns / sizeof *ls_columns, false, &code);
+    leat_client *client = out ? client_open(c, value_text(c, "url"),
+                                            "leat-topic", &code)
+                              : NULL;
+    leat_error err = { 0 };
+    leat_names *n = client ? leat_topic_names(client, NULL, &err) : NULL;
+    leat_code got = n ? LEAT_OK : err.code;
+    for (size_t i = 0; n && i < n->count && got == LEAT_OK; i++)
+        got = list_topic(client, n->name[i], out, &err);
+    if (client && got != LEAT_OK)
+        code = fail_with("topic ls", &err, NULL);
+    if (out && code == 0)
+        code = output_close(out);
+    else if (out)
+        output_drop(out);
+    leat_names_free(n);
+    leat_client_close(client);
+    return code;
+}
+
+/* ---- info ------------------------------------------------------------- */
+
+static const column info_columns[] = {
+    { "name", COLUMN_TEXT, false },
+    { "partitions", COLUMN_COUNT, false },
+    { "partitioner", COLUMN_TEXT, false },
+    { "legacy", COLUMN_BOOL, false },
+    { "created", COLUMN_TIME, false },
+    { "updated", COLUMN_TIME, false },
+    { "messages", COLUMN_COUNT, false },
+    { "groups", COLUMN_COUNT, false },
+};
+
+static const column partition_columns[] = {
+    { "partition", COLUMN_ID, false }, { "messages", COLUMN_COUNT, false },
+    { "added", COLUMN_COUNT, false },  { "first", COLUMN_TEXT, false },
+    { "last", COLUMN_TEXT, false },
+};
+
+static void show_info(output *out, const leat_topic_info *t)
+{
+    output_text(out, t->name);
+    output_number(out, t->partitions);
+    output_text(out, t->partitioner_name);
+    output_bool(out, t->legacy);
+    time_or_null(out, t->created_ms);
+    time_or_null(out, t->updated_ms);
+    output_number(out, t->entries);
+    output_number(out, t->groups);
+}
+
+static void show_partitions(output *out, const leat_topic_info *t)
+{
+    for (uint32_t i = 0; i < t->partitions; i++) {
+        const leat_partition_info *p = &t->partition[i];
+        output_number(out, p->partition);
+        output_number(out, p->entries);
+        output_count(out, p->added);
+        output_position(out, p->first);
+        output_position(out, p->last);
+    }
+}
+
+int run_topic_info(cli *c)
+{
+    int code;
+    bool rows = value_on(c, "by-partition");
+    output *out = output_open(c, rows ? partition_columns : info_columns,
+                              rows ? 5 : 8, !rows, &code);
+    leat_client *client = out ? client_open(c, value_text(c, "url"),
+                                            "leat-topic", &code)
+                              : NULL;
+    leat_error err = { 0 };
+    leat_topic_info *t = client ? leat_topic_describe(client, c->args[0], NULL,
+                                                      &err)
+                                : NULL;
+    if (client && !t)
+        code = topic_fail(client, c->args[0], &err);
+    if (t) {
+        (rows ? show_partitions : show_info)(out, t);
+        code = output_close(out);
+    } else if (out) {
+        output_drop(out);
+    }
+    leat_topic_info_free(t);
+    leat_client_close(client);
+    return code;
+}
+
+/* ---- rm --------------------------------------------------------------- */
+
+static const char *plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static int remove_topic(cli *c, leat_client *client, const leat_topic_info *t)
+{
+    int code;
+    leat_error err = { 0 };
+    char *what = format("topic %s with %lld message%s and %lld group%s",
+                        t->name, (long long)t->entries, plural(t->entries),
+                        (long long)t->groups, plural(t->groups));
+    char *question = format("remove %s", what);
+    if (confirmed(c, question, &code)) {
+        if (leat_topic_remove(client, t->name, NULL, &err) != LEAT_OK)
+            code = fail_with(t->name, &err, NULL);
+        else
+            note("removed %s", what);
+    }
+    free(question);
+    free(what);
+    return code;
+}
+
+int run_topic_rm(cli *c)
+{
+    int code;
+    leat_client *client = client_open(c, value_text(c, "url"), "leat-topic",
+                                      &code);
+    if (!client)
+        return code;
+    leat_error err = { 0 };
+    leat_topic_info *t = leat_topic_describe(client, c->args[0], NULL, &err);
+    code = t ? remove_topic(c, client, t)
+             : topic_fail(client, c->args[0], &err);
+    leat_topic_info_free(t);
+    leat_client_close(client);
+    return code;
+}

@@ -1,0 +1,418 @@
+/*
+ * cmd_topic_send.c: leat topic send: lines of stdin as messages.
+ *
+ * Input is read in blocks into one buffer that holds at most one message above
+ * the maximum size; what is sent and unconfirmed is bounded by the library, and
+ * publishing waits for room.  Whatever ends the reading, everything that was
+ * accepted gets its outcome before the command ends, and the counts add up:
+ *
+ *   sent = persisted + failed + unknown
+ */
+#include "cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define BLOCK       65536
+#define MAX_HEADERS 256
+#define ROOM_MS     (10 * 60 * 1000) /* messages time out long before */
+
+typedef struct sending {
+    cli *c;
+    leat_client *client;
+    leat_topic *topic;
+    leat_msg model; /* what all messages share */
+    leat_header headers[MAX_HEADERS];
+    char *header_text;
+    const char *delimiter;
+    bool to_one;
+    uint32_t partition;
+    size_t max_size;
+    char end;
+
+    int fd;
+    char *buffer;
+    size_t room, have, used;
+    bool over;     /* the input has ended */
+    int64_t lines; /* given to the library, or refused by it */
+    int64_t sent;  /* accepted by the library */
+    bool show;     /* progress */
+    progress bar;
+
+    atomic_llong persisted, failed, unknown; /* by the topic's thread */
+    pthread_mutex_t lock;
+    leat_error first; /* failure, under the lock */
+} sending;
+
+static void on_published(void *arg, const leat_position *at,
+                         const leat_error *err)
+{
+    sending *s = arg;
+    (void)at;
+    if (!err || err->code == LEAT_OK) {
+        s->persisted++;
+        return;
+    }
+    bool unknown = err->code == LEAT_EUNKNOWN;
+    atomic_fetch_add(unknown ? &s->unknown : &s->failed, 1);
+    pthread_mutex_lock(&s->lock);
+    if (s->first.code == LEAT_OK)
+        s->first = *err;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- one message ------------------------------------------------------ */
+
+/* "line 3", "message 3" or the file's name, for an error; malloced. */
+static char *called(const sending *s)
+{
+    const char *file = value_text(s->c, "file");
+    return file ? copy(file)
+                : format("%s %lld", s->end ? "line" : "message",
+                         (long long)s->lines);
+}
+
+static int too_large(const sending *s)
+{
+    char *what = called(s);
+    int code = fail(EXIT_DATA, "--max-size allows more; nothing is ever cut",
+                    "%s: over %zu bytes", what, s->max_size);
+    free(what);
+    return code;
+}
+
+static int no_key(const sending *s)
+{
+    char *what = called(s);
+    int code = fail(EXIT_DATA, "it is a key, the delimiter and a body",
+                    "%s: no '%s' in it", what, s->delimiter);
+    free(what);
+    return code;
+}
+
+static bool split_key(const sending *s, leat_msg *m)
+{
+    size_t n = strlen(s->delimiter);
+    const char *at = memmem(m->body.p, m->body.n, s->delimiter, n);
+    if (!at)
+        return false;
+    size_t key = (size_t)(at - (const char *)m->body.p);
+    m->key = leat_mem(m->body.p, key);
+    m->body = leat_mem(at + n, m->body.n - key - n);
+    return true;
+}
+
+static int send_one(sending *s, const char *p, size_t n)
+{
+    leat_msg m = s->model;
+    leat_error err = { 0 };
+    m.body = leat_mem(p, n);
+    if (n > s->max_size)
+        return too_large(s);
+    if (s->delimiter && !split_key(s, &m))
+        return no_key(s);
+    leat_code code = s->to_one
+                         ? leat_topic_publish_to(s->topic, s->partition, &m,
+                                                 on_published, s, &err)
+                         : leat_topic_publish(s->topic, &m, on_published, s,
+                                              &err);
+    if (code == LEAT_OK) {
+        s->sent++;
+        return 0;
+    }
+    char *what = called(s);
+    int exit = fail_with(what, &err, NULL);
+    free(what);
+    return exit;
+}
+
+/* ---- reading ---------------------------------------------------------- */
+
+/* Read one more block behind what is there; false at the end of the input, at
+ * a signal, or after a failure in *code. */
+static bool read_block(sending *s, int *code)
+{
+    if (s->used) {
+        s->have -= s->used;
+        memmove(s->buffer, s->buffer + s->used, s->have);
+        s->used = 0;
+    }
+    if (s->room - s->have < BLOCK) {
+        s->room = s->have * 2 + BLOCK;
+        s->buffer = regrab(s->buffer, s->room);
+    }
+    for (;;) {
+        ssize_t got = stop_signal ? -1
+                                  : read(s->fd, s->buffer + s->have, BLOCK);
+        if (got > 0) {
+            s->have += (size_t)got;
+            return true;
+        }
+        if (got == 0) {
+            s->over = true;
+            return false;
+        }
+        if (stop_signal)
+            return false;
+        if (errno == EINTR)
+            continue;
+        *code = fail(EXIT_IO, NULL, "input: %m");
+        return false;
+    }
+}
+
+/* The next message; false when there is none. */
+static bool next_message(sending *s, const char **p, size_t *n, int *code)
+{
+    size_t seen = 0;
+    for (;;) {
+        const char *start = s->buffer + s->used;
+        size_t left = s->have - s->used;
+        const char *end = left > seen
+                              ? memchr(start + seen, s->end, left - seen)
+                              : NULL;
+        if (end) {
+            *p = start;
+            *n = (size_t)(end - start);
+            s->used += *n + 1;
+            return true;
+        }
+        seen = left;
+        if (left > s->max_size + BLOCK) { /* no use in reading on */
+            *p = start;
+            *n = left;
+            return true;
+        }
+        if (!read_block(s, code))
+            break;
+    }
+    *p = s->buffer + s->used;
+    *n = s->have - s->used;
+    s->used = s->have;
+    return s->over && *n > 0; /* a last line without its newline */
+}
+
+static void show_progress(sending *s)
+{
+    if (s->show && s->lines % 64 == 0)
+        progress_set(&s->bar, s->persisted);
+}
+
+static int send_lines(sending *s)
+{
+    const char *p = NULL;
+    size_t n = 0;
+    int code = 0;
+    while (code == 0 && !stop_signal && next_message(s, &p, &n, &code)) {
+        s->lines++;
+        code = send_one(s, p, n);
+        show_progress(s);
+    }
+    return code;
+}
+
+static int send_file(sending *s)
+{
+    int code = 0;
+    while (s->have <= s->max_size && read_block(s, &code))
+        ;
+    s->lines = 1;
+    if (code || stop_signal)
+        return code;
+    return send_one(s, s->buffer, s->have);
+}
+
+/* ---- options ---------------------------------------------------------- */
+
+static int add_header(sending *s, char *line)
+{
+    char *colon = strchr(line, ':');
+    if (!colon || colon == line)
+        return fail(EXIT_USAGE, "give NAME:VALUE", "--header: '%s' has no name",
+                    line);
+    if (s->model.header_count == MAX_HEADERS)
+        return fail(EXIT_USAGE, NULL, "--header: at most %d", MAX_HEADERS);
+    const char *text = colon + 1 + strspn(colon + 1, " \t");
+    s->headers[s->model.header_count++] = (leat_header){
+        leat_mem(line, (size_t)(colon - line)), leat_str(text)
+    };
+    return 0;
+}
+
+static int add_headers(sending *s)
+{
+    const char *text = value_text(s->c, "header");
+    int code = 0;
+    s->header_text = copy(text ? text : "");
+    for (char *line = s->header_text; *line && code == 0;) {
+        char *end = line + strcspn(line, "\n");
+        bool more = *end != '\0';
+        *end = '\0';
+        if (*line)
+            code = add_header(s, line);
+        line = end + more;
+    }
+    s->model.headers = s->headers;
+    return code;
+}
+
+static int check_words(cli *c)
+{
+    if (value_text(c, "key") && value_text(c, "key-delimiter"))
+        return fail(EXIT_USAGE, NULL,
+                    "--key and --key-delimiter do not go together");
+    if (value_text(c, "file") &&
+        (value_on(c, "null") || value_text(c, "key-delimiter")))
+        return fail(EXIT_USAGE, NULL,
+                    "--file sends the whole file: neither --null nor "
+                    "--key-delimiter go with it");
+    if (value_text(c, "partitions") && !value_on(c, "auto-create"))
+        return fail(EXIT_USAGE, "leat topic create makes a topic",
+                    "--partitions is for --auto-create");
+    if (value_count(c, "partitions") > LEAT_PARTITIONS_MAX)
+        return fail(EXIT_USAGE, NULL, "--partitions is at most %d",
+                    LEAT_PARTITIONS_MAX);
+    return 0;
+}
+
+static int open_input(sending *s)
+{
+    const char *file = value_text(s->c, "file");
+    s->fd = STDIN_FILENO;
+    if (!file && isatty(STDIN_FILENO) == 1)
+        note("one message a line; Ctrl-D ends");
+    if (!file || strcmp(file, "-") == 0)
+        return 0;
+    s->fd = open(file, O_RDONLY | O_CLOEXEC);
+    return s->fd < 0 ? fail(EXIT_IO, NULL, "%s: %m", file) : 0;
+}
+
+static int open_topic(sending *s)
+{
+    cli *c = s->c;
+    leat_error err = { 0 };
+    int64_t timeout = value_ms(c, "timeout");
+    /* What surrounds a body is allowed for: --max-size speaks of the body. */
+    leat_topic_opts o = { .auto_create = value_on(c, "auto-create"),
+                          .partitions = (int)value_count(c, "partitions"),
+                          .codec = leat_codec_find(value_text(c, "codec")),
+                          .max_message = s->max_size * 2 + BLOCK,
+                          .timeout_ms = timeout ? timeout : 1,
+                          .max_wait_ms = ROOM_MS,
+                          .log = report_logger() };
+    s->topic = leat_topic_open(s->client, c->args[0], &o, &err);
+    if (!s->topic)
+        return topic_fail(s->client, c->args[0], &err);
+    uint32_t partitions = leat_topic_partitions(s->topic);
+    if (s->to_one && s->partition >= partitions)
+        return fail(EXIT_USAGE, NULL,
+                    "topic %s has no partition %u: they are 0 to %u",
+                    c->args[0], s->partition, partitions - 1);
+    return 0;
+}
+
+/* ---- the end ---------------------------------------------------------- */
+
+static const column columns[] = {
+    { "topic", COLUMN_TEXT, false },
+    { "persisted", COLUMN_COUNT, false },
+    { "failed", COLUMN_COUNT, false },
+    { "unknown", COLUMN_COUNT, false },
+};
+
+static int show_counts(sending *s)
+{
+    cli *c = s->c;
+    int code;
+    if (report_quiet())
+        return 0;
+    if (value_find(c, "output")->origin != FROM_FLAG) {
+        note("%lld persisted, %lld failed, %lld unknown",
+             (long long)s->persisted, (long long)s->failed,
+             (long long)s->unknown);
+        return 0;
+    }
+    output *out = output_open(c, columns, 4, true, &code);
+    if (!out)
+        return code;
+    output_text(out, c->args[0]);
+    output_number(out, s->persisted);
+    output_number(out, s->failed);
+    output_number(out, s->unknown);
+    return output_close(out);
+}
+
+/* Everything has its outcome; `code` says why reading ended. */
+static int judge(sending *s, int code)
+{
+    char *what = format("topic send: %s", s->c->args[0]);
+    int shown = show_counts(s);
+    if (s->first.code != LEAT_OK) {
+        int first = fail_with(what, &s->first, NULL);
+        code = code ? code : first;
+    }
+    free(what);
+    if (s->unknown)
+        return EXIT_TRY_AGAIN;
+    if (code == 0 && stop_signal)
+        code = EXIT_SIGNAL + stop_signal;
+    return code ? code : shown;
+}
+
+static int send_all(sending *s)
+{
+    int code = open_topic(s);
+    if (code)
+        return code;
+    s->show = !report_quiet() && isatty(STDERR_FILENO) == 1 &&
+              isatty(s->fd) != 1;
+    if (s->show)
+        progress_start(&s->bar, "sending", 0);
+    code = value_text(s->c, "file") ? send_file(s) : send_lines(s);
+    leat_error err = { 0 };
+    (void)leat_topic_flush(s->topic, 2 * value_ms(s->c, "timeout") + 1000,
+                           &err);
+    leat_topic_close(s->topic); /* what has no outcome gets one here */
+    s->topic = NULL;
+    if (s->show) {
+        s->bar.done = s->persisted;
+        progress_end(&s->bar);
+    }
+    return judge(s, code);
+}
+
+int run_topic_send(cli *c)
+{
+    int code = check_words(c);
+    if (code)
+        return code;
+    sending *s = grab(sizeof *s);
+    s->c = c;
+    s->delimiter = value_text(c, "key-delimiter");
+    s->to_one = value_text(c, "partition") != NULL;
+    s->partition = (uint32_t)value_count(c, "partition");
+    s->max_size = (size_t)value_count(c, "max-size");
+    s->end = value_on(c, "null") ? '\0' : '\n';
+    s->model.key = leat_str(value_text(c, "key"));
+    s->model.type = leat_str(value_text(c, "type"));
+    s->model.content_type = leat_str(value_text(c, "content-type"));
+    pthread_mutex_init(&s->lock, NULL);
+    code = add_headers(s);
+    if (code == 0)
+        code = open_input(s);
+    if (code == 0 &&
+        (s->client = client_open(c, value_text(c, "url"), "leat-send", &code)))
+        code = send_all(s);
+    leat_topic_close(s->topic);
+    leat_client_close(s->client);
+    if (s->fd > STDERR_FILENO)
+        close(s->fd);
+    free(s->header_text);
+    free(s->buffer);
+    free(s);
+    return code;
+}

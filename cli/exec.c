@@ -1,0 +1,374 @@
+/*
+ * exec.c: a program for one message: its body on stdin, its attributes in the
+ * environment, the exit code as the answer.
+ *
+ * The program leads a process group of its own, so that it and what it started
+ * can be ended together, and so that Ctrl-C is ours to handle.  It gets stdin,
+ * stdout and stderr and no other descriptor of ours, no signal blocked, and
+ * SIGPIPE as a program expects it.
+ *
+ *   running -- it ends --> reaped
+ *      |                     ^
+ *      +-- too long, or      |
+ *          cancelled --> SIGTERM to the group, KILL_AFTER_MS later SIGKILL
+ *
+ * A body that is not read is no error.
+ */
+#include "exec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    KILL_AFTER_MS = 2000,
+    LOOK_MS = 20,       /* where there is no descriptor to wait for */
+    VALUE_MAX = 32768,  /* of a variable                            */
+    ALL_MAX = 512 << 10 /* of all variables of ours                 */
+};
+
+/* ---- those that run --------------------------------------------------- */
+
+static _Atomic pid_t running[MAX_PROGRAMS];
+
+static size_t enlist(pid_t pid)
+{
+    for (size_t i = 0; i < MAX_PROGRAMS; i++) {
+        pid_t none = 0;
+        if (atomic_compare_exchange_strong(&running[i], &none, pid))
+            return i;
+    }
+    return MAX_PROGRAMS;
+}
+
+static void strike(size_t i)
+{
+    if (i < MAX_PROGRAMS)
+        running[i] = 0;
+}
+
+/* In a signal's handler: end them all, nobody waits for them any more. */
+void programs_kill(void)
+{
+    for (size_t i = 0; i < MAX_PROGRAMS; i++) {
+        pid_t pid = running[i];
+        if (pid > 0)
+            kill(-pid, SIGKILL);
+    }
+}
+
+/* ---- the environment -------------------------------------------------- */
+
+typedef struct vars {
+    char **list;
+    size_t count, room, own; /* from `own` on they are ours to free */
+    size_t bytes;
+} vars;
+
+static void add_var(vars *v, char *text)
+{
+    if (v->count + 1 >= v->room) {
+        v->room = v->room ? v->room * 2 : 64;
+        v->list = regrab(v->list, v->room * sizeof *v->list);
+    }
+    v->list[v->count++] = text;
+    v->list[v->count] = NULL;
+}
+
+/* Of a message before: one that runs inside another's program. */
+static bool describes_message(const char *s)
+{
+    static const char *const names[] = {
+        "LEAT_TOPIC=",   "LEAT_PARTITION=", "LEAT_POSITION=",
+        "LEAT_ID=",      "LEAT_KEY=",       "LEAT_TYPE=",
+        "LEAT_ATTEMPT=", "LEAT_FENCE=",     "LEAT_HEADER_",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(s, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+static bool has_var(const vars *v, const char *name)
+{
+    size_t n = strlen(name);
+    for (size_t i = v->own; i < v->count; i++)
+        if (strncmp(v->list[i], name, n) == 0 && v->list[i][n] == '=')
+            return true;
+    return false;
+}
+
+static void set_var(vars *v, const char *name, leat_bytes is)
+{
+    if (is.n == 0 || is.n > VALUE_MAX || memchr(is.p, '\0', is.n) ||
+        has_var(v, name) || v->bytes + is.n > ALL_MAX)
+        return;
+    v->bytes += is.n + strlen(name) + 2;
+    add_var(v, format("%s=%.*s", name, (int)is.n, (const char *)is.p));
+}
+
+static void set_number(vars *v, const char *name, uint64_t is)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)is);
+    set_var(v, name, leat_str(text));
+}
+
+/* LEAT_HEADER_CONTENT_TYPE; of equal names the first counts. */
+static void set_header(vars *v, const leat_header *h)
+{
+    char name[160] = "LEAT_HEADER_";
+    size_t at = strlen(name);
+    const char *s = h->name.p;
+    for (size_t i = 0; i < h->name.n && at + 1 < sizeof name; i++) {
+        char c = s[i];
+        if (c >= 'a' && c <= 'z')
+            c = (char)(c - 'a' + 'A');
+        bool good = (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        name[at++] = good ? c : '_';
+    }
+    name[at] = '\0';
+    if (h->name.n > 0 && at + 1 < sizeof name)
+        set_var(v, name, h->value);
+}
+
+static void make_vars(vars *v, const sighting *m, const leat_delivery *d)
+{
+    char text[POSITION_TEXT];
+    for (char **e = environ; *e; e++)
+        if (!describes_message(*e))
+            add_var(v, *e);
+    v->own = v->count;
+    set_var(v, "LEAT_TOPIC", leat_str(m->topic));
+    if (m->partition >= 0)
+        set_number(v, "LEAT_PARTITION", (uint64_t)m->partition);
+    set_var(v, "LEAT_POSITION", leat_str(position_text(m->position, text)));
+    set_var(v, "LEAT_ID", m->msg->id);
+    set_var(v, "LEAT_KEY", m->msg->key);
+    set_var(v, "LEAT_TYPE", m->msg->type);
+    set_number(v, "LEAT_ATTEMPT", leat_delivery_attempt(d));
+    set_number(v, "LEAT_FENCE", leat_delivery_fence(d));
+    for (size_t i = 0; i < m->msg->header_count; i++)
+        set_header(v, &m->msg->headers[i]);
+}
+
+static void free_vars(vars *v)
+{
+    for (size_t i = v->own; i < v->count; i++)
+        free(v->list[i]);
+    free(v->list);
+}
+
+/* ---- starting --------------------------------------------------------- */
+
+static int spawn(char **argv, char **env, int input, pid_t *pid)
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t none, standard;
+    sigemptyset(&none);
+    sigemptyset(&standard);
+    sigaddset(&standard, SIGPIPE);
+    int rc = posix_spawn_file_actions_init(&files);
+    if (rc)
+        return rc;
+    rc = posix_spawnattr_init(&attr);
+    if (rc)
+        goto no_attr;
+    rc = posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
+    if (rc == 0)
+        rc = posix_spawn_file_actions_addclosefrom_np(&files,
+                                                      STDERR_FILENO + 1);
+    posix_spawnattr_setpgroup(&attr, 0);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &standard);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP |
+                                        POSIX_SPAWN_SETSIGMASK |
+                                        POSIX_SPAWN_SETSIGDEF);
+    if (rc == 0)
+        rc = posix_spawnp(pid, argv[0], &files, &attr, argv, env);
+    posix_spawnattr_destroy(&attr);
+no_attr:
+    posix_spawn_file_actions_destroy(&files);
+    return rc;
+}
+
+/* ---- running ---------------------------------------------------------- */
+
+typedef struct child {
+    pid_t pid;
+    int pidfd;       /* -1: the kernel has none        */
+    int input;       /* -1: closed                     */
+    leat_bytes body; /* what is not written yet        */
+    int64_t term_ns; /* when SIGTERM is due            */
+    int64_t kill_ns; /* when SIGKILL is due            */
+    ran_how why;     /* RAN_EXITED until it was ended  */
+} child;
+
+static void close_input(child *c)
+{
+    if (c->input >= 0)
+        close(c->input);
+    c->input = -1;
+}
+
+static void feed(child *c)
+{
+    while (c->input >= 0 && c->body.n) {
+        ssize_t n = write(c->input, c->body.p, c->body.n);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n < 0) {
+            close_input(c); /* it does not want more */
+            return;
+        }
+        c->body = leat_mem((const char *)c->body.p + n, c->body.n - (size_t)n);
+    }
+    close_input(c);
+}
+
+static void end_soon(child *c, ran_how why, int64_t now)
+{
+    if (c->why != RAN_EXITED)
+        return;
+    c->why = why;
+    c->kill_ns = now + KILL_AFTER_MS * (int64_t)1000000;
+    c->term_ns = INT64_MAX;
+    kill(-c->pid, SIGTERM);
+    kill(-c->pid, SIGCONT); /* a stopped one would not see it */
+}
+
+static int wait_ms(const child *c, bool look, int64_t now)
+{
+    int64_t due = c->term_ns < c->kill_ns ? c->term_ns : c->kill_ns;
+    int64_t ms = due == INT64_MAX ? 1000 : (due - now) / 1000000 + 1;
+    if (look && ms > LOOK_MS)
+        ms = LOOK_MS;
+    return ms < 0 ? 0 : ms > 1000 ? 1000 : (int)ms;
+}
+
+/* True when it has ended; it stays a zombie, and its number its own. */
+static bool ended(const child *c)
+{
+    siginfo_t info = { 0 };
+    int rc;
+    do
+        rc = waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG | WNOWAIT);
+    while (rc < 0 && errno == EINTR);
+    return rc < 0 || info.si_pid == c->pid;
+}
+
+static void attend(child *c, leat_ctx *x)
+{
+    int cancel = leat_ctx_cancel_fd(x);
+    while (!ended(c)) {
+        int64_t now = now_ns();
+        if (now >= c->kill_ns) {
+            kill(-c->pid, SIGKILL);
+            c->kill_ns = INT64_MAX;
+        }
+        if (now >= c->term_ns)
+            end_soon(c, RAN_TOO_LONG, now);
+        /* Once it is to end the token says nothing new. */
+        bool told = c->why != RAN_EXITED;
+        struct pollfd p[] = {
+            { .fd = c->pidfd, .events = POLLIN },
+            { .fd = c->input, .events = POLLOUT },
+            { .fd = told ? -1 : cancel, .events = POLLIN },
+        };
+        poll(p, 3, wait_ms(c, c->pidfd < 0 || (cancel < 0 && !told), now));
+        if (p[1].revents)
+            feed(c);
+        if (!told && leat_ctx_cancelled(x))
+            end_soon(c, RAN_CANCELLED, now_ns());
+    }
+}
+
+static ran reap(child *c)
+{
+    int status = 0;
+    /* What it left behind in its group outlives it, unless it was ended. */
+    if (c->why != RAN_EXITED)
+        kill(-c->pid, SIGKILL);
+    while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (c->why != RAN_EXITED)
+        return (ran){ c->why, 0 };
+    if (WIFSIGNALED(status))
+        return (ran){ RAN_KILLED, WTERMSIG(status) };
+    return (ran){ RAN_EXITED, WEXITSTATUS(status) };
+}
+
+static int open_pidfd(pid_t pid)
+{
+#ifdef SYS_pidfd_open
+    return (int)syscall(SYS_pidfd_open, pid, 0);
+#else
+    (void)pid;
+    return -1;
+#endif
+}
+
+static ran watch(pid_t pid, int input, leat_bytes body, int64_t max_ms,
+                 leat_ctx *x)
+{
+    child c = { .pid = pid,
+                .pidfd = open_pidfd(pid),
+                .input = input,
+                .body = body,
+                .term_ns = max_ms ? now_ns() + max_ms * 1000000 : INT64_MAX,
+                .kill_ns = INT64_MAX };
+    size_t slot = enlist(pid);
+    feed(&c);
+    attend(&c, x);
+    strike(slot);
+    ran r = reap(&c);
+    close_input(&c);
+    if (c.pidfd >= 0)
+        close(c.pidfd);
+    return r;
+}
+
+ran program_run(char **argv, const sighting *m, int64_t max_ms, leat_ctx *x)
+{
+    int ends[2];
+    pid_t pid = 0;
+    vars v = { 0 };
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return (ran){ RAN_NOT, errno };
+    make_vars(&v, m, leat_ctx_delivery(x));
+    int rc = spawn(argv, v.list, ends[0], &pid);
+    free_vars(&v);
+    close(ends[0]);
+    if (rc) {
+        close(ends[1]);
+        return (ran){ RAN_NOT, rc };
+    }
+    (void)fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    return watch(pid, ends[1], m->msg->body, max_ms, x);
+}
+
+bool program_exists(const char *name)
+{
+    if (strchr(name, '/'))
+        return access(name, X_OK) == 0;
+    const char *path = getenv("PATH");
+    for (const char *s = path ? path : "/bin:/usr/bin"; *s;) {
+        size_t n = strcspn(s, ":");
+        char *file = format("%.*s/%s", n ? (int)n : 1, n ? s : ".", name);
+        bool there = access(file, X_OK) == 0;
+        free(file);
+        if (there)
+            return true;
+        s += n + (s[n] == ':');
+    }
+    return false;
+}

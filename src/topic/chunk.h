@@ -1,0 +1,49 @@
+/*
+ * chunk.h: the memory of the messages that one read brought.
+ *
+ * A reply is copied once, as one run of bytes; its messages are decoded where
+ * they lie.  A chunk lives until the last of them is neither in a window nor
+ * with a user, and goes back to its pool, so in a steady state nothing is
+ * allocated.
+ * Threads: filling belongs to one thread; references are shared.
+ */
+#ifndef LEAT_TOPIC_CHUNK_H
+#define LEAT_TOPIC_CHUNK_H
+
+#include "base/buf.h"
+#include "topic/window.h"
+#include <leat/message.h>
+#include <leat/redis.h>
+#include <stdatomic.h>
+
+typedef struct leat__chunk leat__chunk;
+
+typedef struct leat__chunk_pool {
+    _Atomic(leat__chunk *) back; /* given back, by any thread          */
+    leat__chunk *spare;          /* the filler's own                   */
+    atomic_size_t made;          /* in existence, for the bound        */
+} leat__chunk_pool;
+
+/* One message, in its chunk. */
+typedef struct leat__held {
+    leat__chunk *chunk;
+    const leat_msg *msg;
+    const leat_error *error; /* why it is none; the fields are headers then */
+    leat__id id;
+} leat__held;
+
+/* Decode an array of entries as XREAD gives it for one stream: up to max of
+ * them go to held[], each with a reference.  How many; fewer than there are
+ * only for lack of memory or for something that is no entry, with *err
+ * filled. */
+size_t leat__chunk_fill(leat__chunk_pool *pool, const leat_codec *codec,
+                        const leat_reply *entries, leat__held **held,
+                        size_t max, leat_error *err);
+
+void leat__held_keep(leat__held *h);
+void leat__held_drop(leat__held *h);
+
+/* Nothing refers to any chunk any more. */
+void leat__chunk_pool_release(leat__chunk_pool *pool);
+
+#endif

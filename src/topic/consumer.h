@@ -1,0 +1,299 @@
+/*
+ * consumer.h: the parts of a topic's source, one member of a group.
+ *
+ *   source.c   opening and closing, the table of a leat_source
+ *   drive.c    who drives: the thread in a call, or the background thread
+ *   member.c   carries out what the group's state machine decides
+ *   read.c     reads the logs of owned partitions into their windows
+ *   deliver.c  hands out what the windows give, takes back what is settled
+ *   save.c     tells the server, fenced, what was handed out and settled
+ *   lag.c      how far behind, for the metrics
+ *   meter.c    metrics
+ *
+ * A crash leaves the cursor as it was last saved, a lease in our name and a
+ * record that no longer beats.  Another member that saw no beat for the lease
+ * takes over with a higher epoch and hands out again what is behind the
+ * cursor and not settled.
+ *
+ * Two connections: `cmd` for scripts and reads that find something at once,
+ * `blk` for the read that waits for partitions with nothing to read.  One
+ * thread at a time, the driver, uses them and everything below that is not
+ * atomic.  Whoever calls receive or flush drives while it waits; otherwise the
+ * background thread does, when something is due.
+ *
+ * A partition's hand-outs are written to the server's socket before the user
+ * gets them: a process that dies then has told, also if nobody waited for the
+ * answer.
+ */
+#ifndef LEAT_TOPIC_CONSUMER_H
+#define LEAT_TOPIC_CONSUMER_H
+
+#include "base/backoff.h"
+#include "base/siphash.h"
+#include "message/source.h"
+#include "redis/script.h"
+#include "redis/waker.h"
+#include "topic/chunk.h"
+#include "topic/group.h"
+#include "topic/topic.h"
+#include "topic/window.h"
+#include <pthread.h>
+
+enum {
+    LEAT__BLOCK_MAX = 64, /* partitions in one waiting read             */
+    LEAT__SAVES_MAX = 4,  /* of one partition under way                 */
+    LEAT__SAVE_SOON = 64, /* settlements that are not kept waiting      */
+    LEAT__RENEW_MAX = 256 /* leases looked at with one beat             */
+};
+
+#define LEAT__LINGER_NS  INT64_C(1000000) /* settlements wait for more */
+#define LEAT__LEASE_KEEP "604800000"      /* a week: then it is garbage */
+
+typedef struct consumer consumer;
+typedef struct part part;
+typedef struct handed handed;
+typedef struct saving saving;
+
+/* A delivery in a user's hands. */
+struct handed {
+    leat_delivery d; /* first */
+    part *part;
+    leat__entry *entry; /* while the lease d.fence lasts */
+    leat__held *held;
+    leat__settle verdict;
+    int64_t delay_ns;
+    int64_t settled_ns;
+    atomic_bool out;
+    handed *all; /* of all ever made */
+};
+
+/* A line of settled deliveries that wait for their outcome. */
+typedef struct settled_line {
+    leat_delivery *first, *last;
+    size_t count;
+} settled_line;
+
+/* One save under way. */
+struct saving {
+    part *part;
+    uint64_t epoch;
+    settled_line line;
+    saving *next; /* among the unused */
+};
+
+/* A partition that is, was or is about to be ours. */
+struct part {
+    consumer *c;
+    uint32_t index;
+    uint32_t owned_at;      /* its place in owned                       */
+    _Atomic uint64_t epoch; /* of our lease; 0: not ours                */
+    leat__window *window;
+    uint64_t seq;           /* of the last save sent                    */
+    int saves;              /* under way                                */
+    settled_line settled;   /* not in a save yet                        */
+    int64_t save_at_ns;     /* when they must go                        */
+    int64_t retry_ns;       /* not before: the server refused something */
+    bool draining, drained; /* to be handed over; told so               */
+    bool gone;              /* not ours any more, to be swept           */
+    leat_assign gone_how;
+    uint64_t gone_epoch;
+    bool caught_up; /* the log has no more, as far as is known  */
+    bool blocked;   /* in the waiting read                      */
+    bool reading;   /* in a read of its own                     */
+    uint32_t asked; /* entries that may come by it              */
+    uint64_t read_epoch, renew_epoch;
+    int64_t lag; /* entries behind the cursor; -1: not known            */
+    leat__key log, cursor, lease;
+};
+
+typedef struct consumer_meters {
+    leat_counter *consumed, *redelivered, *settled, *rejected, *stale;
+    leat_counter *undecodable, *rebalances;
+    leat_gauge *in_flight, *owned, *lag;
+    leat_histogram *settle_time, *end_to_end;
+} consumer_meters;
+
+/* What is counted for leat_topic_source_stats_get. */
+typedef struct consumer_counts {
+    _Atomic uint64_t received, redelivered, settled, rejected, stale;
+    _Atomic uint64_t undecodable, rebalances, in_flight;
+    _Atomic uint32_t owned, members;
+} consumer_counts;
+
+struct consumer {
+    leat_source base;
+    leat_topic *topic;
+    leat_client *client;
+    leat_topic_source_opts opts; /* with the defaults filled in */
+    leat_logger log;
+    char *group, *name;
+    char start[LEAT__ID_TEXT]; /* of a new group */
+    leat__key members;
+    char nonce[LEAT__NONCE_TEXT + 1];
+    leat__sipkey seed; /* for lanes of keys */
+    consumer_meters meters;
+    consumer_counts counts;
+
+    /* The role of the driver, under lock. */
+    pthread_mutex_t lock;
+    pthread_cond_t role_free, background, beaten;
+    bool driving;
+    int wanting;             /* threads that wait for the role         */
+    bool ending;             /* the background thread is to end        */
+    int64_t due_ns;          /* when the background thread must drive  */
+    int64_t nap_ns;          /* its next nap while another drives      */
+    int64_t sleeps_until_ns; /* it sleeps; 0: it does not       */
+    pthread_t thread;
+    bool thread_started;
+    _Atomic int64_t safe_until_ns; /* as the group says         */
+    uint64_t beats;                /* answered, under lock      */
+    atomic_bool beat_wanted;
+
+    /* From other threads to the driver. */
+    int wake_fd;
+    atomic_bool polling; /* the driver sleeps in poll: poke wake_fd */
+    atomic_bool interrupted;
+    atomic_bool fd_wanted; /* read also while nobody receives         */
+    int ready_fd;          /* readable: a receive would find something */
+    bool ready_said;
+    _Atomic(leat_delivery *) inbox; /* settled, newest first           */
+    _Atomic(leat_delivery *) recycled;
+    atomic_size_t owing; /* settled without outcome         */
+
+    /* The driver's. */
+    leat__group *machine;
+    leat__waiter *waiter;
+    leat_conn *cmd, *blk;
+    leat__backoff backoff;
+    int64_t connect_ns; /* not before                              */
+    int64_t blk_id;     /* CLIENT ID of blk; 0: not known          */
+    bool blk_out, unblocking;
+    bool taught; /* cmd's server knows the script of saves         */
+    uint32_t blk_count, blk_turn;
+    struct {
+        part *part;
+        uint64_t epoch;
+    } blk_set[LEAT__BLOCK_MAX];
+    uint32_t blk_asked;
+    part **parts; /* by index; NULL: never seen               */
+    uint32_t partitions;
+    part **owned;
+    uint32_t owned_count, turn, renew_turn;
+    uint32_t in_rings; /* entries in all windows               */
+    uint32_t asked;    /* that may come by reads under way     */
+    int64_t beat_sent_ns;
+    bool any_gone; /* some partition is to be swept        */
+    bool left;     /* our record is gone                   */
+    leat__group_record *records;
+    size_t records_cap;
+    leat__chunk_pool chunks;
+    leat__held **held; /* scratch of one read                  */
+    leat__buf text;    /* scratch of one save                  */
+    saving *savings;   /* unused                               */
+    handed *spare;
+    handed *all;
+    leat_error why;       /* the last failure, for who waits in vain */
+    leat_code said;       /* the last failure logged                 */
+    leat_error final;     /* it is of no use to go on                */
+    leat_error first_bad; /* outcome, for flush; under lock         */
+};
+
+/* ---- drive.c ---------------------------------------------------------- */
+
+/* Become the driver, and let go. */
+void leat__drive_take(consumer *c);
+void leat__drive_give(consumer *c);
+
+/* Do what is due, wait for the server or a poke until deadline_ns at most,
+ * take in what came. */
+void leat__drive(consumer *c, int64_t deadline_ns);
+
+/* Send what is queued; false: the connection is gone, and all that was under
+ * way has been told so. */
+bool leat__drive_flush(consumer *c);
+
+void leat__drive_poke(consumer *c);
+void *leat__drive_background(void *consumer);
+
+/* A command failed; logs what is new. */
+void leat__drive_failed(consumer *c, const leat_error *e, const char *what);
+
+/* ---- member.c --------------------------------------------------------- */
+
+void leat__member_step(consumer *c, int64_t now_ns);
+
+/* The lease of that epoch is another's. */
+void leat__member_lost(part *p, uint64_t epoch);
+
+/* Forget the partitions that are no longer ours. */
+void leat__member_sweep(consumer *c);
+
+/* ---- read.c ----------------------------------------------------------- */
+
+void leat__read_step(consumer *c, int64_t now_ns);
+
+/* The connection of the waiting read is gone. */
+void leat__read_reset(consumer *c);
+
+/* ---- deliver.c -------------------------------------------------------- */
+
+/* Take up to max from the windows.  How many. */
+int leat__deliver(consumer *c, leat_delivery **out, int max);
+
+/* They could not be announced: back into the windows, as if never taken. */
+void leat__deliver_undo(consumer *c, leat_delivery **out, int n);
+
+/* A window has something to hand out now; *due_ns becomes no later than when
+ * one will have. */
+bool leat__deliver_ready(consumer *c, int64_t now_ns, int64_t *due_ns);
+
+/* Sort what users settled into the windows. */
+void leat__deliver_settled(consumer *c);
+
+void leat__line_add(settled_line *line, leat_delivery *d);
+
+/* Tell the outcome of all in the line: NULL is good. */
+void leat__line_tell(consumer *c, settled_line *line, const leat_error *e);
+
+void leat__deliver_settle(leat_source *s, leat_delivery *d,
+                          const leat__settlement *how);
+void leat__deliver_recycle(leat_source *s, leat_delivery *d);
+
+/* ---- save.c ----------------------------------------------------------- */
+
+/* Send the saves that are due.  now: also what could wait for more. */
+void leat__save_step(consumer *c, int64_t now_ns);
+
+/* When the next is. */
+int64_t leat__save_due(const consumer *c);
+
+/* Nothing of the partition is out or waits to be saved. */
+bool leat__save_clean(const part *p);
+
+/* ---- lag.c ------------------------------------------------------------ */
+
+/* With a beat: show the lag that was told last, and ask anew. */
+void leat__lag_step(consumer *c);
+
+/* ---- meter.c ---------------------------------------------------------- */
+
+leat_code leat__consumer_meters_init(consumer_meters *m, leat_metrics *registry,
+                                     const char *topic, const char *group,
+                                     leat_error *err);
+
+static inline bool leat__part_owned(const part *p)
+{
+    return atomic_load_explicit(&p->epoch, memory_order_relaxed) != 0;
+}
+
+static inline uint64_t leat__part_epoch(const part *p)
+{
+    return atomic_load_explicit(&p->epoch, memory_order_relaxed);
+}
+
+static inline void leat__count_add(_Atomic uint64_t *n, uint64_t by)
+{
+    atomic_fetch_add_explicit(n, by, memory_order_relaxed);
+}
+
+#endif

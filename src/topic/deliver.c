@@ -1,0 +1,353 @@
+/*
+ * deliver.c: handing messages out, and taking settlements in.
+ *
+ * Nothing is taken from a window before somebody receives it: a message that is
+ * handed back by one receive's user is in its window again before the next
+ * receive looks there, so nothing behind it overtakes it.
+ *
+ * Settled deliveries come by a stack that any thread pushes to and the driver
+ * empties whole; reversed, it is in the order of the settlements.
+ */
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/system.h"
+#include "metrics/metrics.h"
+#include "topic/consumer.h"
+
+#include <assert.h>
+
+/* ---- the line of settled ones ----------------------------------------- */
+
+void leat__line_add(settled_line *line, leat_delivery *d)
+{
+    d->next = NULL;
+    if (line->last)
+        line->last->next = d;
+    else
+        line->first = d;
+    line->last = d;
+    line->count++;
+}
+
+static void remember_bad(consumer *c, const leat_error *e)
+{
+    pthread_mutex_lock(&c->lock);
+    if (c->first_bad.code == LEAT_OK)
+        c->first_bad = *e;
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void count_outcome(consumer *c, const handed *h, const leat_error *e,
+                          int64_t now_ns)
+{
+    if (e) {
+        if (e->code == LEAT_ESTALE) {
+            leat__count_add(&c->counts.stale, 1);
+            leat__counter_add(c->meters.stale, 1);
+        }
+        return;
+    }
+    leat__count_add(&c->counts.settled, 1);
+    leat__counter_add(c->meters.settled, 1);
+    leat__histogram_record(c->meters.settle_time, now_ns - h->settled_ns);
+    if (h->verdict == LEAT__SETTLE_REJECT) {
+        leat__count_add(&c->counts.rejected, 1);
+        leat__counter_add(c->meters.rejected, 1);
+    }
+}
+
+void leat__line_tell(consumer *c, settled_line *line, const leat_error *e)
+{
+    if (line->count == 0)
+        return;
+    if (e)
+        remember_bad(c, e);
+    int64_t now = leat__now_ns();
+    for (leat_delivery *d = line->first, *next; d; d = next) {
+        next = d->next;
+        count_outcome(c, (handed *)d, e, now);
+        leat__source_settled(&c->base, d, e);
+    }
+    atomic_fetch_sub(&c->owing, line->count);
+    *line = (settled_line){ 0 };
+}
+
+/* ---- the table's settle and recycle ----------------------------------- */
+
+static void push(_Atomic(leat_delivery *) *stack, leat_delivery *d, bool *empty)
+{
+    leat_delivery *top = atomic_load_explicit(stack, memory_order_relaxed);
+    do {
+        d->next = top;
+    } while (!atomic_compare_exchange_weak_explicit(
+        stack, &top, d, memory_order_seq_cst, memory_order_relaxed));
+    *empty = top == NULL;
+}
+
+/* The driver finds it the next time it looks.  The first one since it did
+ * wakes whoever should: the driver in its poll, or the background thread if it
+ * means to sleep for longer than settlements may wait. */
+static void announce(consumer *c, int64_t now_ns)
+{
+    if (atomic_load(&c->polling)) {
+        leat__drive_poke(c);
+        return;
+    }
+    pthread_mutex_lock(&c->lock);
+    if (c->due_ns > now_ns + LEAT__LINGER_NS)
+        c->due_ns = now_ns + LEAT__LINGER_NS;
+    if (!c->driving && c->sleeps_until_ns > c->due_ns)
+        pthread_cond_signal(&c->background);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void leat__deliver_settle(leat_source *s, leat_delivery *d,
+                          const leat__settlement *how)
+{
+    consumer *c = (consumer *)s;
+    handed *h = (handed *)d;
+    bool first;
+
+    h->verdict = how->verdict;
+    h->delay_ns = how->delay_ms < INT64_MAX / 1000000 ? how->delay_ms * 1000000
+                                                      : INT64_MAX / 2;
+    h->settled_ns = leat__now_ns();
+    atomic_store_explicit(&h->out, false, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->owing, 1, memory_order_relaxed);
+    if (how->verdict == LEAT__SETTLE_REJECT)
+        leat__log(&c->log, LEAT_LOG_INFO, "'%s' %u: %llu-%llu is rejected: %s",
+                  c->topic->name, h->part->index,
+                  (unsigned long long)d->position.ms,
+                  (unsigned long long)d->position.seq,
+                  how->reason ? how->reason : "no reason given");
+    int64_t settled_ns = h->settled_ns; /* h is the driver's once pushed */
+    push(&c->inbox, d, &first);
+    if (first)
+        announce(c, settled_ns);
+}
+
+void leat__deliver_recycle(leat_source *s, leat_delivery *d)
+{
+    consumer *c = (consumer *)s;
+    bool empty;
+    leat__held_drop(((handed *)d)->held);
+    push(&c->recycled, d, &empty);
+}
+
+/* ---- settlements ------------------------------------------------------ */
+
+static leat_delivery *take_inbox(consumer *c)
+{
+    leat_delivery *d = atomic_exchange_explicit(&c->inbox, NULL,
+                                                memory_order_acq_rel);
+    leat_delivery *in_order = NULL;
+    while (d) {
+        leat_delivery *next = d->next;
+        d->next = in_order;
+        in_order = d;
+        d = next;
+    }
+    return in_order;
+}
+
+static void into_window(handed *h)
+{
+    leat__window *w = h->part->window;
+    switch (h->verdict) {
+    case LEAT__SETTLE_ACK:
+    case LEAT__SETTLE_REJECT:
+    case LEAT__SETTLE_COMMITTED:
+        leat__window_done(w, h->entry);
+        break;
+    case LEAT__SETTLE_NACK:
+        leat__window_back(w, h->entry,
+                          h->delay_ns ? h->settled_ns + h->delay_ns : 0, false);
+        break;
+    case LEAT__SETTLE_RELEASE:
+        leat__window_back(w, h->entry, 0, true);
+        break;
+    }
+}
+
+static void sort_in(consumer *c, handed *h, settled_line *stale)
+{
+    part *p = h->part;
+    if (leat__part_epoch(p) != h->d.fence) {
+        leat__line_add(stale, &h->d);
+        return;
+    }
+    into_window(h);
+    if (p->settled.count == 0)
+        p->save_at_ns = h->settled_ns + LEAT__LINGER_NS;
+    leat__line_add(&p->settled, &h->d);
+    (void)c;
+}
+
+void leat__deliver_settled(consumer *c)
+{
+    settled_line stale = { 0 };
+    if (!atomic_load_explicit(&c->inbox, memory_order_relaxed))
+        return;
+    for (leat_delivery *d = take_inbox(c), *next; d; d = next) {
+        next = d->next;
+        sort_in(c, (handed *)d, &stale);
+    }
+    if (stale.count == 0)
+        return;
+    leat_error e;
+    leat__fail(&e, LEAT_ESTALE, "the partition of '%s' is another's by now",
+               c->topic->name);
+    leat__line_tell(c, &stale, &e);
+}
+
+/* ---- handing out ------------------------------------------------------ */
+
+static handed *get_handed(consumer *c)
+{
+    if (!c->spare)
+        c->spare = (handed *)atomic_exchange_explicit(&c->recycled, NULL,
+                                                      memory_order_acquire);
+    handed *h = c->spare;
+    if (h) {
+        c->spare = (handed *)h->d.next;
+        return h;
+    }
+    h = leat__zalloc(sizeof *h, NULL);
+    if (h) {
+        h->all = c->all;
+        c->all = h;
+    }
+    return h;
+}
+
+static uint64_t lane_of(const consumer *c, const part *p, const leat__entry *e)
+{
+    if (c->opts.order == LEAT_ORDER_PARTITION)
+        return (uint64_t)p->index + 1;
+    return e->lane;
+}
+
+static void fill(consumer *c, part *p, leat__entry *e, handed *h)
+{
+    leat_delivery *d = &h->d;
+    h->part = p;
+    h->entry = e;
+    h->held = e->user;
+    leat__held_keep(h->held);
+    d->msg = *h->held->msg;
+    d->from = leat_str(c->topic->name);
+    d->position = (leat_position){ e->id.ms, e->id.seq, 0 };
+    d->fence = leat__part_epoch(p);
+    d->lane = lane_of(c, p, e);
+    d->error = h->held->error;
+    d->attempt = e->attempts;
+    d->partition = p->index + 1;
+    d->redelivered = e->attempts > 1;
+    atomic_store_explicit(&h->out, true, memory_order_relaxed);
+    leat__delivery_arm(
+        d, &c->base,
+        atomic_load_explicit(&c->safe_until_ns, memory_order_relaxed));
+}
+
+static int from_window(consumer *c, part *p, int64_t now_ns,
+                       leat_delivery **out, int max)
+{
+    int n = 0;
+    while (n < max) {
+        leat__entry *e = leat__window_take(p->window, now_ns);
+        if (!e)
+            break;
+        handed *h = get_handed(c);
+        if (!h) {
+            leat__window_back(p->window, e, 0, true);
+            break;
+        }
+        fill(c, p, e, h);
+        out[n++] = &h->d;
+    }
+    return n;
+}
+
+static bool may_hand_out(const part *p)
+{
+    return !p->draining && !p->gone && p->saves < LEAT__SAVES_MAX;
+}
+
+/* With a third of the lease left without an answered beat, others may soon
+ * think that we are gone. */
+static bool safe(const consumer *c, int64_t now_ns)
+{
+    int64_t until = atomic_load_explicit(&c->safe_until_ns,
+                                         memory_order_relaxed);
+    return c->cmd && now_ns < until - c->opts.lease_ms * 1000000 / 3;
+}
+
+static void count_out(consumer *c, leat_delivery **out, int n)
+{
+    uint64_t again = 0, bad = 0;
+    int64_t date = c->meters.end_to_end ? leat__date_ms() : 0;
+    for (int i = 0; i < n; i++) {
+        again += out[i]->redelivered;
+        bad += out[i]->error != NULL;
+        if (c->meters.end_to_end)
+            leat__histogram_record(c->meters.end_to_end,
+                                   (date - (int64_t)out[i]->position.ms) *
+                                       1000000);
+    }
+    leat__count_add(&c->counts.received, (uint64_t)n);
+    leat__counter_add(c->meters.consumed, (uint64_t)n);
+    if (again) {
+        leat__count_add(&c->counts.redelivered, again);
+        leat__counter_add(c->meters.redelivered, again);
+    }
+    if (bad) {
+        leat__count_add(&c->counts.undecodable, bad);
+        leat__counter_add(c->meters.undecodable, bad);
+    }
+}
+
+int leat__deliver(consumer *c, leat_delivery **out, int max)
+{
+    int64_t now = leat__now_ns();
+    int n = 0;
+    if (!safe(c, now))
+        return 0;
+    for (uint32_t i = 0; i < c->owned_count && n < max; i++) {
+        part *p = c->owned[(c->turn + i) % c->owned_count];
+        if (may_hand_out(p))
+            n += from_window(c, p, now, out + n, max - n);
+    }
+    c->turn++;
+    if (n > 0)
+        count_out(c, out, n);
+    return n;
+}
+
+void leat__deliver_undo(consumer *c, leat_delivery **out, int n)
+{
+    for (int i = 0; i < n; i++) {
+        handed *h = (handed *)out[i];
+        if (leat__part_epoch(h->part) == h->d.fence)
+            leat__window_back(h->part->window, h->entry, 0, true);
+        atomic_store_explicit(&h->out, false, memory_order_relaxed);
+        leat__held_drop(h->held);
+        h->d.next = (leat_delivery *)c->spare;
+        c->spare = h;
+    }
+}
+
+bool leat__deliver_ready(consumer *c, int64_t now_ns, int64_t *due_ns)
+{
+    bool can = safe(c, now_ns);
+    for (uint32_t i = 0; i < c->owned_count; i++) {
+        const part *p = c->owned[i];
+        if (p->draining || p->gone)
+            continue;
+        if (can && may_hand_out(p) && leat__window_ready(p->window, now_ns))
+            return true;
+        int64_t due = leat__window_due(p->window);
+        if (due > now_ns && due < *due_ns)
+            *due_ns = due;
+    }
+    return false;
+}

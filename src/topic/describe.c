@@ -1,0 +1,391 @@
+/*
+ * describe.c: names of topics and groups, and what a topic holds.
+ *
+ * Sets are read by SSCAN, so that a registry of any size costs the server one
+ * small step at a time; logs by XINFO STREAM, one a partition, in a pipeline.
+ * XINFO brings the first and the last entry whole, which is the price of their
+ * ids.
+ */
+#include "topic/describe.h"
+#include "base/mem.h"
+#include "base/system.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    MAX_NAMES = 1000000, /* then LEAT_ETOOBIG: nobody reads such a list */
+    LEND_MS = 5000
+};
+
+/* ---- positions -------------------------------------------------------- */
+
+bool leat__position_parse(leat_bytes text, leat_position *out)
+{
+    leat__id id;
+    if (!leat__id_parse(text, &id))
+        return false;
+    *out = (leat_position){ .ms = id.ms, .seq = id.seq };
+    return true;
+}
+
+leat_bytes leat__position_format(leat_position at, char text[LEAT__ID_TEXT])
+{
+    return leat__id_format((leat__id){ .ms = at.ms, .seq = at.seq }, text);
+}
+
+leat_position leat__position_after(leat_position at)
+{
+    if (at.seq < UINT64_MAX)
+        return (leat_position){ .ms = at.ms, .seq = at.seq + 1 };
+    if (at.ms < UINT64_MAX)
+        return (leat_position){ .ms = at.ms + 1 };
+    return at;
+}
+
+leat_position leat__position_before(leat_position at)
+{
+    if (at.seq > 0)
+        return (leat_position){ .ms = at.ms, .seq = at.seq - 1 };
+    if (at.ms > 0)
+        return (leat_position){ .ms = at.ms - 1, .seq = UINT64_MAX };
+    return at;
+}
+
+/* ---- replies ---------------------------------------------------------- */
+
+leat__pairs leat__pairs_of(const leat_reply *r)
+{
+    size_t n = leat_reply_len(r) / 2;
+    return (leat__pairs){ .at = n ? leat_reply_first(r) : NULL, .left = n };
+}
+
+bool leat__pairs_next(leat__pairs *p, leat_bytes *name,
+                      const leat_reply **value)
+{
+    if (p->left == 0)
+        return false;
+    *name = leat_reply_bytes(p->at);
+    *value = leat_reply_next(p->at);
+    if (--p->left)
+        p->at = leat_reply_next(*value);
+    return true;
+}
+
+char *leat__arena_text(leat__arena *a, leat_bytes b, leat_error *err)
+{
+    char *p = leat__arena_alloc(a, b.n + 1, err);
+    if (!p)
+        return NULL;
+    if (b.n)
+        memcpy(p, b.p, b.n);
+    p[b.n] = '\0';
+    return p;
+}
+
+/* ---- names ------------------------------------------------------------ */
+
+typedef struct names {
+    leat_names pub;
+    char **list;
+    size_t room;
+    leat__arena arena;
+} names;
+
+void leat_names_free(leat_names *n)
+{
+    names *x = (names *)n;
+    if (!x)
+        return;
+    leat__arena_release(&x->arena);
+    leat__free(x->list);
+    leat__free(x);
+}
+
+static leat_code add_name(names *x, leat_bytes name, leat_error *err)
+{
+    if (x->pub.count == MAX_NAMES)
+        return leat__fail(err, LEAT_ETOOBIG, "more than %d names", MAX_NAMES);
+    if (x->pub.count == x->room) {
+        size_t room = x->room ? x->room * 2 : 64;
+        char **list = leat__realloc(x->list, room * sizeof *list, err);
+        if (!list)
+            return LEAT_ENOMEM;
+        x->list = list;
+        x->room = room;
+    }
+    char *copy = leat__arena_text(&x->arena, name, err);
+    if (!copy)
+        return LEAT_ENOMEM;
+    x->list[x->pub.count++] = copy;
+    return LEAT_OK;
+}
+
+static leat_code add_page(names *x, const leat_reply *page, leat_error *err)
+{
+    size_t n = page ? leat_reply_len(page) : 0;
+    const leat_reply *at = n ? leat_reply_first(page) : NULL;
+    leat_code code = LEAT_OK;
+    for (size_t i = 0; i < n && code == LEAT_OK; i++) {
+        code = add_name(x, leat_reply_bytes(at), err);
+        if (i + 1 < n)
+            at = leat_reply_next(at);
+    }
+    return code;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* A scan may give a name twice. */
+static void sort_names(names *x)
+{
+    size_t kept = 0;
+    if (x->pub.count)
+        qsort(x->list, x->pub.count, sizeof *x->list, by_text);
+    for (size_t i = 0; i < x->pub.count; i++)
+        if (kept == 0 || strcmp(x->list[kept - 1], x->list[i]) != 0)
+            x->list[kept++] = x->list[i];
+    x->pub.count = kept;
+    x->pub.name = (const char *const *)x->list;
+}
+
+static leat_code scan(leat_client *c, const leat__key *key, names *x,
+                      leat_error *err)
+{
+    char cursor[24] = "0";
+    const leat_call_opts again = { .idempotent = true };
+    leat_code code = LEAT_OK;
+    do {
+        leat_reply *r = NULL;
+        code = leat_client_call(
+            c,
+            LEAT_ARGS(leat_str("SSCAN"), leat__key_bytes(key), leat_str(cursor),
+                      leat_str("COUNT"), leat_str("500")),
+            &again, &r, err);
+        if (code != LEAT_OK)
+            return code;
+        leat_bytes next = leat_reply_bytes(leat_reply_at(r, 0));
+        snprintf(cursor, sizeof cursor, "%.*s", (int)next.n,
+                 next.p ? (const char *)next.p : "");
+        code = add_page(x, leat_reply_at(r, 1), err);
+        leat_reply_free(r);
+    } while (code == LEAT_OK && strcmp(cursor, "0") != 0);
+    return code;
+}
+
+static leat_names *names_of(leat_client *c, const leat__key *key,
+                            leat_error *err)
+{
+    names *x = leat__zalloc(sizeof *x, err);
+    if (!x)
+        return NULL;
+    if (scan(c, key, x, err) != LEAT_OK) {
+        leat_names_free(&x->pub);
+        return NULL;
+    }
+    sort_names(x);
+    return &x->pub;
+}
+
+leat_names *leat_topic_names(leat_client *c, const char *prefix,
+                             leat_error *err)
+{
+    leat__key key;
+    if (leat__prefix_check(prefix, err) != LEAT_OK)
+        return NULL;
+    leat__key_topics(&key, prefix);
+    return names_of(c, &key, err);
+}
+
+leat_names *leat_group_names(leat_client *c, const char *topic,
+                             const char *prefix, leat_error *err)
+{
+    leat__key key;
+    if (leat__topic_check(prefix, topic, err) != LEAT_OK)
+        return NULL;
+    leat__key_groups(&key, prefix, topic);
+    return names_of(c, &key, err);
+}
+
+/* ---- logs ------------------------------------------------------------- */
+
+leat_code leat__topic_at_init(leat__topic_at *t, leat_client *c,
+                              const char *name, const char *prefix,
+                              leat_error *err)
+{
+    *t = (leat__topic_at){ .client = c, .prefix = prefix, .name = name };
+    leat_code code = leat__topic_check(prefix, name, err);
+    if (code == LEAT_OK)
+        code = leat__topic_lookup(c, prefix, name, &t->meta, err);
+    return code;
+}
+
+typedef struct logs {
+    leat__log_info *next; /* answers come in the order of the questions */
+    leat_error first;
+} logs;
+
+/* [id, [name, value, ...]], or nil. */
+static leat_position entry_id(const leat_reply *entry)
+{
+    leat_position at = { 0 };
+    if (leat_reply_len(entry) > 0)
+        (void)leat__position_parse(leat_reply_bytes(leat_reply_first(entry)),
+                                   &at);
+    return at;
+}
+
+static void read_info(const leat_reply *r, leat__log_info *out)
+{
+    leat__pairs p = leat__pairs_of(r);
+    leat_bytes name;
+    const leat_reply *value = NULL;
+    while (leat__pairs_next(&p, &name, &value)) {
+        if (leat_bytes_eq(name, leat_str("length")))
+            out->entries = leat_reply_int(value);
+        else if (leat_bytes_eq(name, leat_str("entries-added")))
+            out->added = leat_reply_int(value);
+        else if (leat_bytes_eq(name, leat_str("first-entry")))
+            out->first = entry_id(value);
+        else if (leat_bytes_eq(name, leat_str("last-entry")))
+            out->last = entry_id(value);
+        else if (leat_bytes_eq(name, leat_str("max-deleted-entry-id")))
+            (void)leat__position_parse(leat_reply_bytes(value), &out->deleted);
+    }
+}
+
+static void on_info(void *arg, const leat_reply *r, const leat_error *err)
+{
+    logs *x = arg;
+    leat__log_info *out = x->next++;
+    static const char none[] = "ERR no such key"; /* never written to */
+    *out = (leat__log_info){ .added = -1 };
+    if (!err) {
+        read_info(r, out);
+        return;
+    }
+    leat_bytes text = r ? leat_reply_bytes(r) : leat_mem(NULL, 0);
+    if (text.n >= sizeof none - 1 && memcmp(text.p, none, sizeof none - 1) == 0)
+        out->added = 0;
+    else if (x->first.code == LEAT_OK)
+        x->first = *err;
+}
+
+leat_code leat__log_infos(const leat__topic_at *t, leat_conn *conn,
+                          leat__log_info *out, leat_error *err)
+{
+    logs x = { .next = out };
+    const leat_send_opts tell = { .fn = on_info, .arg = &x };
+    leat_code code = LEAT_OK;
+    for (uint32_t i = 0; i < t->meta.partitions && code == LEAT_OK; i++) {
+        leat__key key;
+        leat__key_log(&key, t->prefix, t->name, t->meta.legacy, i);
+        code = leat_conn_send(conn,
+                              LEAT_ARGS(leat_str("XINFO"), leat_str("STREAM"),
+                                        leat__key_bytes(&key)),
+                              &tell, err);
+    }
+    /* Also after a failure: the callbacks point to our stack. */
+    leat_error drained = { 0 };
+    leat_code end = leat_conn_drain(conn, 0, &drained);
+    if (code == LEAT_OK && end != LEAT_OK && err)
+        *err = drained;
+    if (code == LEAT_OK)
+        code = end;
+    if (code == LEAT_OK && x.first.code != LEAT_OK) {
+        if (err)
+            *err = x.first;
+        code = x.first.code;
+    }
+    return code;
+}
+
+/* ---- a topic ---------------------------------------------------------- */
+
+typedef struct topic_info {
+    leat_topic_info pub;
+    leat_partition_info *list;
+    leat__log_info *logs;
+    char *name;
+} topic_info;
+
+void leat_topic_info_free(leat_topic_info *t)
+{
+    topic_info *x = (topic_info *)t;
+    if (!x)
+        return;
+    leat__free(x->list);
+    leat__free(x->logs);
+    leat__free(x->name);
+    leat__free(x);
+}
+
+static leat_code read_topic(const leat__topic_at *t, topic_info *x,
+                            leat_error *err)
+{
+    leat_conn *conn = leat_client_lend(t->client, LEND_MS, err);
+    if (!conn)
+        return err ? err->code : LEAT_ECONN;
+    leat__key groups;
+    const leat_reply *r = NULL;
+    leat_code code = leat__log_infos(t, conn, x->logs, err);
+    leat__key_groups(&groups, t->prefix, t->name);
+    if (code == LEAT_OK)
+        code = leat_conn_call(
+            conn, LEAT_ARGS(leat_str("SCARD"), leat__key_bytes(&groups)), NULL,
+            &r, err);
+    if (code == LEAT_OK)
+        x->pub.groups = leat_reply_int(r);
+    leat_client_return(t->client, conn);
+    return code;
+}
+
+static void fill_topic(topic_info *x, const leat__topic_meta *meta)
+{
+    x->pub.name = x->name;
+    x->pub.partitions = meta->partitions;
+    x->pub.partitioner = meta->partitioner;
+    x->pub.partitioner_name = leat__partitioner_name(meta->partitioner);
+    x->pub.legacy = meta->legacy;
+    x->pub.created_ms = meta->created_ms;
+    x->pub.updated_ms = meta->updated_ms;
+    x->pub.partition = x->list;
+    for (uint32_t i = 0; i < meta->partitions; i++) {
+        const leat__log_info *l = &x->logs[i];
+        x->list[i] = (leat_partition_info){ .partition = i,
+                                            .entries = l->entries,
+                                            .added = l->added,
+                                            .first = l->first,
+                                            .last = l->last };
+        x->pub.entries += l->entries;
+    }
+}
+
+leat_topic_info *leat_topic_describe(leat_client *c, const char *name,
+                                     const char *prefix, leat_error *err)
+{
+    leat__topic_at t;
+    if (leat__topic_at_init(&t, c, name, prefix, err) != LEAT_OK)
+        return NULL;
+    topic_info *x = leat__zalloc(sizeof *x, err);
+    if (!x)
+        return NULL;
+    size_t n = t.meta.partitions;
+    x->name = leat__strdup(name, err);
+    x->list = x->name ? leat__calloc(n, sizeof *x->list, err) : NULL;
+    x->logs = x->list ? leat__calloc(n, sizeof *x->logs, err) : NULL;
+    if (!x->logs || read_topic(&t, x, err) != LEAT_OK) {
+        leat_topic_info_free(&x->pub);
+        return NULL;
+    }
+    fill_topic(x, &t.meta);
+    return &x->pub;
+}
+
+bool leat_partitioner_find(const char *name, leat_partitioner *out)
+{
+    return leat__partitioner_find(leat_str(name), out);
+}

@@ -1,0 +1,71 @@
+/*
+ * describe.h: what describe.c, describe_group.c and browse.c share.
+ */
+#ifndef LEAT_TOPIC_DESCRIBE_H
+#define LEAT_TOPIC_DESCRIBE_H
+
+#include "base/arena.h"
+#include "topic/keys.h"
+#include "topic/topic.h"
+#include "topic/window.h"
+#include <leat/describe.h>
+
+/* "MS-SEQ" or "MS"; false: it is neither. */
+bool leat__position_parse(leat_bytes text, leat_position *out);
+
+leat_bytes leat__position_format(leat_position at, char text[LEAT__ID_TEXT]);
+
+static inline int leat__position_cmp(leat_position a, leat_position b)
+{
+    if (a.ms != b.ms)
+        return a.ms < b.ms ? -1 : 1;
+    return (a.seq > b.seq) - (a.seq < b.seq);
+}
+
+/* The id after this one, and the one before; the ends stay where they are. */
+leat_position leat__position_after(leat_position at);
+leat_position leat__position_before(leat_position at);
+
+static inline bool leat__position_zero(leat_position at)
+{
+    return at.ms == 0 && at.seq == 0;
+}
+
+/* The end of what XINFO and XRANGE say of a log. */
+typedef struct leat__log_info {
+    int64_t entries;
+    int64_t added; /* -1: not known */
+    leat_position first, last;
+    leat_position deleted; /* the newest that was deleted; zero: none, or not
+                            * known */
+} leat__log_info;
+
+typedef struct leat__topic_at { /* a topic that was looked up */
+    leat_client *client;
+    const char *prefix, *name;
+    leat__topic_meta meta;
+} leat__topic_at;
+
+/* Check the names and look the topic up. */
+leat_code leat__topic_at_init(leat__topic_at *t, leat_client *c,
+                              const char *name, const char *prefix,
+                              leat_error *err);
+
+/* What is known of the logs of all partitions, read in one pipeline. */
+leat_code leat__log_infos(const leat__topic_at *t, leat_conn *conn,
+                          leat__log_info *out, leat_error *err);
+
+/* Walk name, value, name, value of a map or a flat array. */
+typedef struct leat__pairs {
+    const leat_reply *at;
+    size_t left;
+} leat__pairs;
+
+leat__pairs leat__pairs_of(const leat_reply *r);
+bool leat__pairs_next(leat__pairs *p, leat_bytes *name,
+                      const leat_reply **value);
+
+/* A copy with a zero after it. */
+char *leat__arena_text(leat__arena *a, leat_bytes b, leat_error *err);
+
+#endif

@@ -1,0 +1,517 @@
+/*
+ * member.c: the group's decisions, carried out.
+ *
+ * The state machine (group.c) says what to do; here it becomes scripts, and
+ * their answers go back to it.  With every beat the leases of owned partitions
+ * are looked at, before it on the same connection: once a beat is answered, a
+ * lease that was taken from us meanwhile is known.
+ */
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/system.h"
+#include "metrics/metrics.h"
+#include "topic/consumer.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define MEMBERS_KEEP "86400000" /* a day without beats: garbage */
+
+/* ---- partitions that come and go -------------------------------------- */
+
+static void tell(part *p, leat_assign what, uint64_t epoch)
+{
+    static const char *const words[] = { "is ours", "is handed over",
+                                         "is lost" };
+    consumer *c = p->c;
+    leat__count_add(&c->counts.rebalances, 1);
+    leat__counter_add(c->meters.rebalances, 1);
+    leat__gauge_set(c->meters.owned, c->owned_count);
+    atomic_store_explicit(&c->counts.owned, c->owned_count,
+                          memory_order_relaxed);
+    leat__log(&c->log, LEAT_LOG_INFO, "'%s' %u %s, group '%s', epoch %llu",
+              c->topic->name, p->index, words[what], c->group,
+              (unsigned long long)epoch);
+    if (c->opts.on_assign)
+        c->opts.on_assign(c->opts.assign_arg, what, p->index, epoch);
+}
+
+static void stale(consumer *c, settled_line *line)
+{
+    leat_error e;
+    leat__fail(&e, LEAT_ESTALE, "the partition of '%s' is another's by now",
+               c->topic->name);
+    leat__line_tell(c, line, &e);
+}
+
+/* Forget all of it; what users still hold is stale from now on. */
+static void forget(part *p)
+{
+    consumer *c = p->c;
+    void *held;
+    part *last = c->owned[--c->owned_count];
+    c->owned[p->owned_at] = last;
+    last->owned_at = p->owned_at;
+    while (leat__window_clear(p->window, &held)) {
+        c->in_rings--;
+        if (held)
+            leat__held_drop(held);
+    }
+    leat__window_free(p->window);
+    p->window = NULL;
+    p->draining = p->drained = p->gone = false;
+    stale(c, &p->settled);
+    tell(p, p->gone_how, p->gone_epoch);
+}
+
+/* From here on nothing of it is accepted.  Its memory is given up by the sweep:
+ * answers may come while something walks over the partitions. */
+static void end(part *p, leat_assign how)
+{
+    p->gone = true;
+    p->gone_how = how;
+    p->gone_epoch = leat__part_epoch(p);
+    p->c->any_gone = true;
+    atomic_store(&p->epoch, 0);
+}
+
+void leat__member_sweep(consumer *c)
+{
+    if (!c->any_gone)
+        return;
+    c->any_gone = false;
+    for (uint32_t i = c->owned_count; i-- > 0;)
+        if (c->owned[i]->gone)
+            forget(c->owned[i]);
+}
+
+void leat__member_lost(part *p, uint64_t epoch)
+{
+    if (leat__part_epoch(p) != epoch)
+        return;
+    end(p, LEAT_LOST);
+    leat__group_fenced(p->c->machine, p->index, epoch, leat__now_ns());
+}
+
+static part *part_of(consumer *c, uint32_t index)
+{
+    part *p = c->parts[index];
+    if (p)
+        return p;
+    p = leat__zalloc(sizeof *p, NULL);
+    if (!p)
+        return NULL;
+    const leat_topic *t = c->topic;
+    p->c = c;
+    p->index = index;
+    leat__key_log(&p->log, t->prefix, t->name, t->meta.legacy, index);
+    leat__key_cursor(&p->cursor, t->prefix, t->name, t->meta.legacy, index,
+                     c->group);
+    leat__key_lease(&p->lease, t->prefix, t->name, t->meta.legacy, index,
+                    c->group);
+    return c->parts[index] = p;
+}
+
+/* ---- taking ----------------------------------------------------------- */
+
+static uint32_t window_size(const consumer *c)
+{
+    uint32_t most = (uint32_t)c->opts.max_in_flight;
+    uint32_t want = (uint32_t)c->opts.batch * 4;
+    if (want < 256)
+        want = 256;
+    return want < most ? want : most;
+}
+
+static leat_bytes nth(const leat_reply *r, size_t i)
+{
+    const leat_reply *at = leat_reply_at(r, i);
+    return at ? leat_reply_bytes(at) : leat_mem("", 0);
+}
+
+static bool number(leat_bytes text, uint64_t *out)
+{
+    uint64_t v = 0;
+    const char *p = text.p;
+    for (size_t i = 0; i < text.n; i++) {
+        if (p[i] < '0' || p[i] > '9' || v > UINT64_MAX / 10 - 1)
+            return false;
+        v = v * 10 + (uint64_t)(p[i] - '0');
+    }
+    *out = v;
+    return text.n > 0;
+}
+
+/* {1, epoch, c, m, n, s, t} */
+static leat_code load(part *p, const leat_reply *r, uint64_t *epoch,
+                      leat_error *err)
+{
+    leat__window_saved s = { .settled = nth(r, 5), .attempts = nth(r, 6) };
+    if (!number(nth(r, 1), epoch) || !leat__id_parse(nth(r, 2), &s.cursor) ||
+        !leat__id_parse(nth(r, 3), &s.mark))
+        return leat__fail(err, LEAT_EDECODE,
+                          "the cursor of group '%s' on '%s' %u is damaged",
+                          p->c->group, p->c->topic->name, p->index);
+    s.count_known = number(nth(r, 4), &s.count);
+    p->window = leat__window_new(window_size(p->c), p->c->opts.order, err);
+    if (!p->window)
+        return LEAT_ENOMEM;
+    leat_code rc = leat__window_load(p->window, &s, err);
+    if (rc != LEAT_OK) {
+        leat__window_free(p->window);
+        p->window = NULL;
+    }
+    return rc;
+}
+
+static void begin(part *p, uint64_t epoch)
+{
+    consumer *c = p->c;
+    p->owned_at = c->owned_count;
+    c->owned[c->owned_count++] = p;
+    p->seq = 0;
+    p->lag = -1;
+    p->save_at_ns = INT64_MAX;
+    p->retry_ns = 0;
+    p->draining = p->drained = p->caught_up = false;
+    atomic_store(&p->epoch, epoch);
+    tell(p, LEAT_ASSIGNED, epoch);
+}
+
+/* The lease of a partition that is just being forgotten is ours again too early:
+ * it is taken once more, with a higher epoch. */
+static void taken(part *p, const leat_reply *r)
+{
+    consumer *c = p->c;
+    uint64_t epoch = 0;
+    leat_error e;
+    if (leat__part_owned(p))
+        end(p, LEAT_LOST);
+    if (p->window) {
+        leat__group_take_failed(c->machine, p->index, leat__now_ns());
+        return;
+    }
+    if (load(p, r, &epoch, &e) != LEAT_OK) {
+        leat__drive_failed(c, &e, "taking a partition");
+        leat__group_take_failed(c->machine, p->index, leat__now_ns());
+        return;
+    }
+    begin(p, epoch);
+    leat__group_taken(c->machine, p->index, epoch, leat__now_ns());
+}
+
+static void on_taken(void *arg, const leat_reply *r, const leat_error *e)
+{
+    part *p = arg;
+    consumer *c = p->c;
+    leat__nonce owner;
+    if (e) {
+        leat__drive_failed(c, e, "taking a partition");
+        leat__group_take_failed(c->machine, p->index, leat__now_ns());
+    } else if (leat_reply_int(leat_reply_at(r, 0)) == 1) {
+        taken(p, r);
+    } else if (leat__nonce_parse(nth(r, 1), &owner)) {
+        leat__group_take_refused(c->machine, p->index, &owner, leat__now_ns());
+    } else {
+        leat__group_take_failed(c->machine, p->index, leat__now_ns());
+    }
+}
+
+static leat_code send_take(consumer *c, const leat__group_action *a,
+                           leat_error *err)
+{
+    char from[LEAT__NONCE_TEXT + 1] = "";
+    part *p = part_of(c, a->partition);
+    if (!p)
+        return leat__fail(err, LEAT_ENOMEM, "no memory for a partition");
+    if (a->from_dead)
+        leat__nonce_format(&a->from, from);
+    const leat_bytes keys[] = { leat__key_bytes(&p->lease),
+                                leat__key_bytes(&p->cursor),
+                                leat__key_bytes(&p->log) };
+    const leat_bytes args[] = { leat_str(c->nonce), leat_str(from),
+                                leat_str(c->start), leat_str(c->group),
+                                leat_str(LEAT__LEASE_KEEP) };
+    return leat__script_send(c->cmd, &leat__script_topic_take, keys, 3, args, 5,
+                             &(leat_send_opts){ .fn = on_taken, .arg = p },
+                             err);
+}
+
+/* ---- giving ----------------------------------------------------------- */
+
+static void on_handed(void *arg, const leat_reply *r, const leat_error *e)
+{
+    part *p = arg;
+    consumer *c = p->c;
+    if (e) {
+        leat__drive_failed(c, e, "handing over a partition");
+        leat__group_hand_failed(c->machine, p->index, leat__now_ns());
+        return;
+    }
+    bool ours = leat_reply_int(r) == 1;
+    if (leat__part_owned(p))
+        end(p, ours && leat__window_out(p->window) == 0 ? LEAT_REVOKED
+                                                        : LEAT_LOST);
+    leat__group_hand_done(c->machine, p->index, leat__now_ns());
+}
+
+static leat_code send_hand(consumer *c, const leat__group_action *a,
+                           leat_error *err)
+{
+    static const leat__nonce nobody;
+    char epoch[LEAT__NUMBER], to[LEAT__NONCE_TEXT + 1] = "";
+    part *p = c->parts[a->partition];
+    p->draining = true; /* it may come without: nothing more is handed out */
+    if (memcmp(&a->to, &nobody, sizeof nobody) != 0)
+        leat__nonce_format(&a->to, to);
+    const leat_bytes key = leat__key_bytes(&p->lease);
+    const leat_bytes args[] = { leat_str(c->nonce),
+                                leat__arg_int(epoch, (int64_t)a->epoch),
+                                leat_str(to), leat__key_bytes(&c->members),
+                                leat_str(LEAT__LEASE_KEEP) };
+    return leat__script_send(c->cmd, &leat__script_topic_hand, &key, 1, args, 5,
+                             &(leat_send_opts){ .fn = on_handed, .arg = p },
+                             err);
+}
+
+static void drain(consumer *c, uint32_t index, bool yes)
+{
+    part *p = c->parts[index];
+    if (!p || !leat__part_owned(p))
+        return;
+    p->draining = yes;
+    p->drained = false;
+}
+
+static void look_for_drained(consumer *c, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < c->owned_count; i++) {
+        part *p = c->owned[i];
+        if (!p->draining || p->drained || p->gone || !leat__save_clean(p))
+            continue;
+        p->drained = true;
+        leat__group_drained(c->machine, p->index, now_ns);
+    }
+}
+
+/* ---- beating ---------------------------------------------------------- */
+
+static leat_code grow_records(consumer *c, size_t n, leat_error *err)
+{
+    if (n <= c->records_cap)
+        return LEAT_OK;
+    leat__group_record *p = leat__realloc(c->records, n * sizeof *p, err);
+    if (!p)
+        return LEAT_ENOMEM;
+    c->records = p;
+    c->records_cap = n;
+    return LEAT_OK;
+}
+
+static leat_code read_records(consumer *c, const leat_reply *r, size_t *count,
+                              leat_error *err)
+{
+    size_t n = leat_reply_len(r) / 2;
+    *count = 0;
+    leat_code rc = grow_records(c, n, err);
+    if (rc != LEAT_OK)
+        return rc;
+    const leat_reply *at = n ? leat_reply_first(r) : NULL;
+    for (size_t i = 0; i < n; i++) {
+        leat__group_record *to = &c->records[*count];
+        const leat_reply *text = leat_reply_next(at);
+        if (leat__nonce_parse(leat_reply_bytes(at), &to->nonce)) {
+            to->text = leat_reply_bytes(text);
+            ++*count;
+        }
+        at = leat_reply_next(text);
+    }
+    return LEAT_OK;
+}
+
+static void beaten(consumer *c)
+{
+    atomic_store(&c->safe_until_ns, leat__group_safe_until(c->machine));
+    atomic_store_explicit(&c->counts.members, leat__group_members(c->machine),
+                          memory_order_relaxed);
+    pthread_mutex_lock(&c->lock);
+    c->beats++;
+    pthread_cond_broadcast(&c->beaten);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void on_beat(void *arg, const leat_reply *r, const leat_error *e)
+{
+    consumer *c = arg;
+    leat_error why;
+    size_t n;
+    if (e) {
+        leat__drive_failed(c, e, "the heartbeat");
+        if (e->code == LEAT_EAUTH)
+            c->final = *e;
+        leat__group_beat_failed(c->machine, leat__now_ns());
+        return;
+    }
+    if (read_records(c, r, &n, &why) != LEAT_OK ||
+        leat__group_beat_done(c->machine, c->beat_sent_ns, leat__now_ns(),
+                              c->records, n, &why) != LEAT_OK) {
+        leat__drive_failed(c, &why, "the heartbeat");
+        leat__group_beat_failed(c->machine, leat__now_ns());
+        return;
+    }
+    c->said = LEAT_OK;
+    beaten(c);
+}
+
+static void on_renewed(void *arg, const leat_reply *r, const leat_error *e)
+{
+    part *p = arg;
+    if (!e && leat_reply_int(r) == 0)
+        leat__member_lost(p, p->renew_epoch);
+}
+
+static void renew(consumer *c)
+{
+    char epoch[LEAT__NUMBER];
+    uint32_t n = c->owned_count < LEAT__RENEW_MAX ? c->owned_count
+                                                  : LEAT__RENEW_MAX;
+    for (uint32_t i = 0; i < n; i++) {
+        part *p = c->owned[c->renew_turn++ % c->owned_count];
+        if (p->gone)
+            continue;
+        const leat_bytes key = leat__key_bytes(&p->lease);
+        p->renew_epoch = leat__part_epoch(p);
+        const leat_bytes args[] = {
+            leat_str(c->nonce), leat__arg_int(epoch, (int64_t)p->renew_epoch),
+            leat_str(LEAT__LEASE_KEEP)
+        };
+        if (leat__script_send(c->cmd, &leat__script_topic_renew, &key, 1, args,
+                              3,
+                              &(leat_send_opts){ .fn = on_renewed, .arg = p },
+                              NULL) != LEAT_OK)
+            return;
+    }
+}
+
+static leat_code send_beat(consumer *c, const leat__group_action *a,
+                           int64_t now_ns, leat_error *err)
+{
+    const leat_bytes key = leat__key_bytes(&c->members);
+    const leat_bytes args[] = { leat_str(c->nonce), a->record,
+                                leat_str(MEMBERS_KEEP) };
+    renew(c);
+    leat__lag_step(c);
+    c->beat_sent_ns = now_ns;
+    return leat__script_send(c->cmd, &leat__script_topic_beat, &key, 1, args, 3,
+                             &(leat_send_opts){ .fn = on_beat, .arg = c }, err);
+}
+
+/* ---- leaving ---------------------------------------------------------- */
+
+static void on_left(void *arg, const leat_reply *r, const leat_error *e)
+{
+    consumer *c = arg;
+    (void)r;
+    (void)e; /* a record that stays is buried by others */
+    c->left = true;
+}
+
+static leat_code send_leave(consumer *c, leat_error *err)
+{
+    const leat_bytes key = leat__key_bytes(&c->members);
+    const leat_bytes arg = leat_str(c->nonce);
+    return leat__script_send(c->cmd, &leat__script_topic_leave, &key, 1, &arg,
+                             1, &(leat_send_opts){ .fn = on_left, .arg = c },
+                             err);
+}
+
+static void on_buried(void *arg, const leat_reply *r, const leat_error *e)
+{
+    (void)arg;
+    (void)r;
+    (void)e;
+}
+
+static leat_code send_bury(consumer *c, const leat__group_action *a,
+                           leat_error *err)
+{
+    char other[LEAT__NONCE_TEXT + 1];
+    const leat_bytes key = leat__key_bytes(&c->members);
+    leat__nonce_format(&a->other, other);
+    const leat_bytes args[] = { leat_str(other), a->record };
+    return leat__script_send(c->cmd, &leat__script_topic_bury, &key, 1, args, 2,
+                             &(leat_send_opts){ .fn = on_buried }, err);
+}
+
+/* ---- the step --------------------------------------------------------- */
+
+static leat_code carry_out(consumer *c, const leat__group_action *a,
+                           int64_t now_ns, leat_error *err)
+{
+    part *p;
+    switch (a->what) {
+    case LEAT__GROUP_BEAT:
+        return send_beat(c, a, now_ns, err);
+    case LEAT__GROUP_TAKE:
+        return send_take(c, a, err);
+    case LEAT__GROUP_HAND:
+        return send_hand(c, a, err);
+    case LEAT__GROUP_LEAVE:
+        return send_leave(c, err);
+    case LEAT__GROUP_BURY:
+        return send_bury(c, a, err);
+    case LEAT__GROUP_DRAIN:
+    case LEAT__GROUP_KEEP:
+        drain(c, a->partition, a->what == LEAT__GROUP_DRAIN);
+        return LEAT_OK;
+    case LEAT__GROUP_DROP:
+        p = c->parts[a->partition];
+        if (p && leat__part_owned(p))
+            end(p, LEAT_LOST);
+        return LEAT_OK;
+    case LEAT__GROUP_NOTHING:
+        break;
+    }
+    return LEAT_OK;
+}
+
+/* It could not even be queued: the machine has to know. */
+static void not_sent(consumer *c, const leat__group_action *a, int64_t now_ns)
+{
+    switch (a->what) {
+    case LEAT__GROUP_BEAT:
+        leat__group_beat_failed(c->machine, now_ns);
+        break;
+    case LEAT__GROUP_TAKE:
+        leat__group_take_failed(c->machine, a->partition, now_ns);
+        break;
+    case LEAT__GROUP_HAND:
+        leat__group_hand_failed(c->machine, a->partition, now_ns);
+        break;
+    case LEAT__GROUP_LEAVE:
+        c->left = true;
+        break;
+    default:
+        break;
+    }
+}
+
+void leat__member_step(consumer *c, int64_t now_ns)
+{
+    leat_error e;
+    if (c->waiter && leat__waiter_wait(c->waiter, 0))
+        leat__group_hint(c->machine, now_ns);
+    if (atomic_exchange(&c->beat_wanted, false))
+        leat__group_beat_now(c->machine);
+    look_for_drained(c, now_ns);
+    while (c->cmd && !c->left) {
+        leat__group_action a = leat__group_next(c->machine, now_ns);
+        if (a.what == LEAT__GROUP_NOTHING)
+            break;
+        if (carry_out(c, &a, now_ns, &e) == LEAT_OK)
+            continue;
+        leat__drive_failed(c, &e, "the group");
+        not_sent(c, &a, now_ns);
+        break;
+    }
+}

@@ -1,0 +1,156 @@
+/*
+ * meta.c: what is known of a topic on the server.
+ *
+ *   leat:topics       set    the names of all topics
+ *   leat:topic:<t>    hash   partitions, partitioner, created, updated (both ms
+ *                            since 1970 on the server's clock)
+ *
+ * The hash is the topic: it is made by one script and never changed by another
+ * maker.  The set is an index for people and tools, entered after it.  A crash
+ * between the two leaves a topic that works and is not listed; every open
+ * enters it again, so the next one mends that.  Partitions need no making:
+ * their streams come to be with the first message.
+ *
+ * A topic without hash whose bare name is a stream is a legacy topic.
+ */
+#include "redis/script.h"
+#include "topic/topic.h"
+
+static leat_code unreadable(const char *name, const char *what,
+                            leat_bytes value, leat_error *err)
+{
+    char quoted[48];
+    leat__escape(quoted, sizeof quoted, value.p, value.n);
+    return leat__fail(err, LEAT_EDECODE,
+                      "topic '%s' has the %s '%s', which this leat does not "
+                      "know: another version or program made it",
+                      name, what, quoted);
+}
+
+/* From the four values of the hash. */
+static leat_code read_meta(const char *name, const leat_reply *r,
+                           leat__topic_meta *out, leat_error *err)
+{
+    const leat_reply *partitioner = leat_reply_next(r);
+    const leat_reply *created = leat_reply_next(partitioner);
+    int64_t n = leat_reply_int(r);
+    *out = (leat__topic_meta){ 0 };
+    if (n < 1 || n > LEAT_PARTITIONS_MAX)
+        return unreadable(name, "partition count", leat_reply_bytes(r), err);
+    if (!leat__partitioner_find(leat_reply_bytes(partitioner),
+                                &out->partitioner))
+        return unreadable(name, "partitioner", leat_reply_bytes(partitioner),
+                          err);
+    out->partitions = (uint32_t)n;
+    out->created_ms = leat_reply_int(created);
+    out->updated_ms = leat_reply_int(leat_reply_next(created));
+    return LEAT_OK;
+}
+
+leat_code leat__topic_check(const char *prefix, const char *name,
+                            leat_error *err)
+{
+    leat_code rc = leat__name_check("topic", name, err);
+    return rc == LEAT_OK ? leat__prefix_check(prefix, err) : rc;
+}
+
+static leat_code call(leat_client *c, const leat_bytes *argv, size_t n,
+                      leat_reply_type want, leat_reply **r, leat_error *err)
+{
+    leat_call_opts again = { .idempotent = true };
+    leat_code rc = leat_client_call(c, argv, n, &again, r, err);
+    if (rc == LEAT_OK && leat_reply_kind(*r) != want) {
+        leat_reply_free(*r);
+        *r = NULL;
+        rc = leat__fail(err, LEAT_EPROTO, "the server answered %.*s strangely",
+                        (int)argv[0].n, (const char *)argv[0].p);
+    }
+    return rc;
+}
+
+static leat_code look_for_stream(leat_client *c, const char *name,
+                                 leat__topic_meta *out, leat_error *err)
+{
+    leat_reply *r;
+    leat_code rc = call(c, LEAT_ARGS(leat_str("TYPE"), leat_str(name)),
+                        LEAT_REPLY_STATUS, &r, err);
+    if (rc != LEAT_OK)
+        return rc;
+    bool stream = leat_bytes_eq(leat_reply_bytes(r), leat_str("stream"));
+    leat_reply_free(r);
+    *out = (leat__topic_meta){ .partitions = 1, .legacy = true };
+    return stream ? LEAT_OK
+                  : leat__fail(err, LEAT_ENOENT,
+                               "there is no topic '%s': make it with "
+                               "leat_topic_create, or open it with auto_create",
+                               name);
+}
+
+leat_code leat__topic_lookup(leat_client *c, const char *prefix,
+                             const char *name, leat__topic_meta *out,
+                             leat_error *err)
+{
+    leat_reply *r;
+    leat__key key;
+    leat__key_meta(&key, prefix, name);
+    leat_code rc = call(c,
+                        LEAT_ARGS(leat_str("HMGET"), leat__key_bytes(&key),
+                                  leat_str("partitions"),
+                                  leat_str("partitioner"), leat_str("created"),
+                                  leat_str("updated")),
+                        LEAT_REPLY_ARRAY, &r, err);
+    if (rc != LEAT_OK)
+        return rc;
+    const leat_reply *first = leat_reply_first(r);
+    if (leat_reply_len(r) != 4)
+        rc = leat__fail(err, LEAT_EPROTO,
+                        "the server answered HMGET strangely");
+    else if (leat_reply_kind(first) == LEAT_REPLY_NIL)
+        rc = look_for_stream(c, name, out, err);
+    else
+        rc = read_meta(name, first, out, err);
+    leat_reply_free(r);
+    return rc;
+}
+
+/* EVAL with the body: topics are made rarely, and the client's call knows when
+ * to try again. */
+leat_code leat__topic_make(leat_client *c, const char *prefix, const char *name,
+                           uint32_t partitions, leat_partitioner how,
+                           bool again, leat__topic_meta *out, bool *made,
+                           leat_error *err)
+{
+    const leat__script *s = &leat__script_topic_make;
+    char text[LEAT__NUMBER];
+    leat_reply *r;
+    leat__key key;
+    leat__key_meta(&key, prefix, name);
+    leat_code rc = leat_client_call(
+        c,
+        LEAT_ARGS(leat_str("EVAL"), leat_mem(s->body, s->body_size),
+                  leat_str("1"), leat__key_bytes(&key),
+                  leat__arg_int(text, partitions),
+                  leat_str(leat__partitioner_name(how))),
+        &(leat_call_opts){ .idempotent = again }, &r, err);
+    if (rc != LEAT_OK)
+        return rc;
+    const leat_reply *first = leat_reply_first(r);
+    if (leat_reply_len(r) == 5) {
+        *made = leat_reply_int(first) == 1;
+        rc = read_meta(name, leat_reply_next(first), out, err);
+    } else {
+        rc = leat__fail(err, LEAT_EPROTO, "the server answered EVAL strangely");
+    }
+    leat_reply_free(r);
+    return rc;
+}
+
+leat_code leat__topic_list(leat_client *c, const char *prefix, const char *name,
+                           leat_error *err)
+{
+    leat__key key;
+    leat__key_topics(&key, prefix);
+    return leat_client_call(
+        c, LEAT_ARGS(leat_str("SADD"), leat__key_bytes(&key), leat_str(name)),
+        &(leat_call_opts){ .idempotent = true }, NULL, err);
+}

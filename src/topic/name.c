@@ -1,0 +1,54 @@
+/*
+ * name.c: what may be the name of a topic, a group or a prefix.
+ *
+ * Names become parts of keys, so the characters that structure a key (':',
+ * '/', braces) and all that looks different from what it is are left out.
+ */
+#include "topic/keys.h"
+
+#include <string.h>
+
+static bool allowed(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+}
+
+static bool fine(const char *name, size_t n, size_t max)
+{
+    if (n == 0 || n > max || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!allowed(name[i]))
+            return false;
+    return true;
+}
+
+static leat_code check(const char *what, const char *name, size_t max,
+                       leat_error *err)
+{
+    if (!name)
+        return leat__fail(err, LEAT_EINVAL, "no %s name was given", what);
+    size_t n = strlen(name);
+    if (fine(name, n, max))
+        return LEAT_OK;
+    char quoted[80];
+    leat__escape(quoted, sizeof quoted, name, n);
+    return leat__fail(
+        err, LEAT_EINVAL,
+        "%s name '%s' of %zu bytes: use 1 to %zu letters, digits, "
+        "'.', '_' or '-', and not '.' or '..' alone",
+        what, quoted, n, max);
+}
+
+leat_code leat__name_check(const char *what, const char *name, leat_error *err)
+{
+    return check(what, name, LEAT_NAME_MAX, err);
+}
+
+leat_code leat__prefix_check(const char *prefix, leat_error *err)
+{
+    if (!prefix || !*prefix)
+        return LEAT_OK;
+    return check("prefix", prefix, LEAT__PREFIX_MAX, err);
+}

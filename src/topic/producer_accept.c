@@ -1,0 +1,330 @@
+/*
+ * producer_accept.c: taking messages in.
+ *
+ * What was accepted is bounded by count and bytes.  Who finds no room waits or
+ * is refused, as the topic was opened; who wants more than there will ever be
+ * is refused at once.
+ */
+#include "base/mem.h"
+#include "base/system.h"
+#include "base/thread.h"
+#include "message/codec.h"
+#include "metrics/metrics.h"
+#include "topic/producer.h"
+
+#include <endian.h>
+#include <stdio.h>
+
+enum {
+    MAX_COMMAND = 512 * 1024 * 1024, /* the server takes no more */
+    ARG_COST = 16,                   /* bytes around an argument, at most */
+    ARGS_MOST = 1 << 20,
+    DIRECT = 32, /* with fewer under way a message is written at once */
+    HEADERS_MOST = 1 << 20
+};
+
+/* What a publish is for, and the way to its bytes. */
+typedef struct offer {
+    const uint32_t *partition;
+    const leat_msg *m;
+    size_t n;
+    leat_published_fn *fn;
+    void *arg;
+    int64_t deadline_ns; /* to be sent; 0: from when the connection is lost */
+    size_t size;         /* of all commands, once encoded */
+} offer;
+
+/* ---- encoding --------------------------------------------------------- */
+
+/* All of the command before the fields, but for the count of arguments. */
+__attribute__((noinline, cold)) static leat_code
+make_head(leat__producer *p, uint32_t partition, leat_error *err)
+{
+    const leat_topic *t = p->topic;
+    leat__key k;
+    char text[LEAT__KEY_MAX + 48];
+    leat__key_log(&k, t->prefix, t->name, t->meta.legacy, partition);
+    int n = snprintf(text, sizeof text,
+                     "$4\r\nXADD\r\n$%zu\r\n%s\r\n$1\r\n*\r\n", k.n, k.p);
+    char *copy = leat__strdup(text, err);
+    if (!copy)
+        return LEAT_ENOMEM;
+    p->heads[partition] = leat_mem(copy, (size_t)n);
+    return LEAT_OK;
+}
+
+static leat_code too_big(const leat__producer *p, size_t size, leat_error *err)
+{
+    return leat__fail(err, LEAT_ETOOBIG,
+                      "topic '%s': a message of %zu bytes, the limit is %zu: "
+                      "send less at once or raise max_message",
+                      p->topic->name, size, p->opts->max_message);
+}
+
+static size_t add_up(const leat_bytes *pairs, size_t n)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        if (__builtin_add_overflow(sum, pairs[i].n, &sum))
+            return SIZE_MAX;
+    return sum;
+}
+
+static leat_code put_item(leat__producer *p, offer *o, uint32_t partition,
+                          leat_error *err)
+{
+    const leat_bytes *pairs = leat_fields_pairs(p->fields);
+    size_t n = 2 * leat_fields_count(p->fields);
+    size_t sum = add_up(pairs, n);
+    leat_bytes head = p->heads[partition];
+    if (sum > p->opts->max_message || sum > MAX_COMMAND || n > ARGS_MOST)
+        return too_big(p, sum, err);
+    leat__item *item = leat__backlog_room(
+        &p->backlog, head.n + sum + (n + 1) * ARG_COST, err);
+    if (!item)
+        return LEAT_ENOMEM;
+    char *end = leat__resp_array_head(item->bytes, 3 + n);
+    memcpy(end, head.p, head.n);
+    end += head.n;
+    for (size_t i = 0; i < n; i++)
+        end = leat__resp_bulk(end, pairs[i].p, pairs[i].n);
+    item->fn = o->fn;
+    item->arg = o->arg;
+    item->deadline_ns = o->deadline_ns;
+    item->size = (uint32_t)(end - item->bytes);
+    leat__backlog_commit(&p->backlog, item);
+    o->size += item->size;
+    return LEAT_OK;
+}
+
+__attribute__((noinline)) static leat_code
+add_partition_header(leat__producer *p, leat_msg *m, uint32_t partition,
+                     leat_error *err)
+{
+    enum { DIGITS = 12 };
+    size_t n = m->header_count;
+    if (n >= HEADERS_MOST)
+        return leat__fail(err, LEAT_ETOOBIG, "a message of %zu headers", n);
+    leat_header *h = leat_fields_alloc(p->fields, (n + 1) * sizeof *h, err);
+    char *text = h ? leat_fields_alloc(p->fields, DIGITS, err) : NULL;
+    if (!text)
+        return LEAT_ENOMEM;
+    if (n > 0)
+        memcpy(h, m->headers, n * sizeof *h);
+    int digits = snprintf(text, DIGITS, "%u", partition);
+    h[n] = (leat_header){ leat_str("partitionId"),
+                          leat_mem(text, (size_t)digits) };
+    m->headers = h;
+    m->header_count = n + 1;
+    return LEAT_OK;
+}
+
+/* As leat__uuid7_ms, in line. */
+static int64_t time_of(const leat__uuid *id)
+{
+    uint64_t word;
+    memcpy(&word, id->b, sizeof word);
+    return (int64_t)(be64toh(word) >> 16);
+}
+
+/* A new id is given to the native codec as it is, and to others as text. */
+static leat_code encode_new(leat__producer *p, leat_msg *m, leat_error *err)
+{
+    const leat_codec *codec = p->opts->codec;
+    leat__uuid id;
+    leat_code rc = leat__uuid7_next_locked(&p->uuids, &id, err);
+    if (rc != LEAT_OK)
+        return rc;
+    if (m->time_ms == 0)
+        m->time_ms = time_of(&id); /* it was now */
+    if (codec == &leat_codec_native)
+        return leat__native_encode(m, id.b, p->fields, err);
+    char *text = leat_fields_alloc(p->fields, LEAT__UUID_TEXT + 1, err);
+    if (!text)
+        return LEAT_ENOMEM;
+    leat__uuid_format(&id, text);
+    m->id = leat_mem(text, LEAT__UUID_TEXT);
+    return codec->encode(codec, m, 1, p->fields, err);
+}
+
+static leat_code encode_fields(leat__producer *p, const leat_msg *given,
+                               uint32_t partition, leat_error *err)
+{
+    const leat_codec *codec = p->opts->codec;
+    leat_msg m = *given;
+    leat_code rc = LEAT_OK;
+    leat_fields_clear(p->fields);
+    if (p->opts->partition_header)
+        rc = add_partition_header(p, &m, partition, err);
+    if (rc != LEAT_OK)
+        return rc;
+    if (m.id.n == 0)
+        return encode_new(p, &m, err);
+    if (m.time_ms == 0)
+        m.time_ms = leat__date_ms();
+    return codec->encode(codec, &m, 1, p->fields, err);
+}
+
+static leat_code encode_one(leat__producer *p, offer *o, const leat_msg *m,
+                            leat_error *err)
+{
+    uint32_t partition = o->partition ? *o->partition : 0;
+    leat_code rc = o->partition
+                       ? LEAT_OK
+                       : leat__choose(&p->topic->chooser, m, &partition, err);
+    if (rc == LEAT_OK && !p->heads[partition].p)
+        rc = make_head(p, partition, err);
+    if (rc == LEAT_OK)
+        rc = encode_fields(p, m, partition, err);
+    return rc == LEAT_OK ? put_item(p, o, partition, err) : rc;
+}
+
+static leat_code encode_all(leat__producer *p, offer *o, leat_error *err)
+{
+    leat_code rc = LEAT_OK;
+    o->size = 0;
+    for (size_t i = 0; rc == LEAT_OK && i < o->n; i++)
+        rc = encode_one(p, o, &o->m[i], err);
+    return rc;
+}
+
+/* ---- room ------------------------------------------------------------- */
+
+static bool fits(const leat__producer *p, size_t n, size_t size)
+{
+    return p->tail - p->head + n <= (uint64_t)p->opts->max_queued &&
+           p->bytes + size <= p->opts->max_queued_bytes;
+}
+
+static leat_code full(const leat__producer *p, leat_error *err)
+{
+    return leat__fail(err, LEAT_EFULL,
+                      "topic '%s': %llu messages of %zu bytes have no outcome "
+                      "yet, the bounds are %d and %zu: publish less, or raise "
+                      "max_queued",
+                      p->topic->name, (unsigned long long)(p->tail - p->head),
+                      p->bytes, p->opts->max_queued, p->opts->max_queued_bytes);
+}
+
+/* A callback runs on the thread that would make the room. */
+static leat_code wait_for_room(leat__producer *p, size_t n, size_t size,
+                               int64_t *deadline_ns, leat_error *err)
+{
+    if (p->opts->no_wait || leat__producer_inside(p))
+        return full(p, err);
+    if (*deadline_ns == 0)
+        *deadline_ns = leat__deadline_ns(p->opts->max_wait_ms);
+    bool more = true;
+    p->waiting++;
+    while (more && !p->stopping && !fits(p, n, size))
+        more = leat__cond_wait(&p->room, &p->lock, *deadline_ns);
+    p->waiting--;
+    return p->stopping || fits(p, n, size) ? LEAT_OK : full(p, err);
+}
+
+static leat_code check_count(const leat__producer *p, size_t n, leat_error *err)
+{
+    if (n <= (size_t)p->opts->max_queued)
+        return LEAT_OK;
+    return leat__fail(err, LEAT_ETOOBIG,
+                      "topic '%s': %zu messages at once, max_queued is %d",
+                      p->topic->name, n, p->opts->max_queued);
+}
+
+static leat_code check_bytes(const leat__producer *p, const offer *o,
+                             leat_error *err)
+{
+    if (o->size <= p->opts->max_queued_bytes)
+        return LEAT_OK;
+    return leat__fail(err, LEAT_ETOOBIG,
+                      "topic '%s': %zu bytes at once, max_queued_bytes is %zu",
+                      p->topic->name, o->size, p->opts->max_queued_bytes);
+}
+
+/* How large the commands are is known once they are encoded; where they do not
+ * fit they are taken back, and encoded again when there is room for so much. */
+static leat_code accept_locked(leat__producer *p, offer *o, leat_error *err)
+{
+    int64_t deadline = 0;
+    leat_code rc = check_count(p, o->n, err);
+    while (rc == LEAT_OK) {
+        if (p->stopping)
+            return leat__fail(err, LEAT_ECLOSED, "topic '%s' is closing",
+                              p->topic->name);
+        if (!fits(p, o->n, o->size)) {
+            rc = wait_for_room(p, o->n, o->size, &deadline, err);
+            continue;
+        }
+        if (!p->connected || p->opts->linger_ms > 0)
+            o->deadline_ns = leat__deadline_ns(p->opts->timeout_ms);
+        leat__spot end = leat__backlog_end(&p->backlog);
+        rc = encode_all(p, o, err);
+        if (rc == LEAT_OK && fits(p, o->n, o->size))
+            break;
+        leat__backlog_cut(&p->backlog, end);
+        if (rc == LEAT_OK)
+            rc = check_bytes(p, o, err);
+    }
+    if (rc == LEAT_OK) {
+        p->tail += o->n;
+        p->bytes += o->size;
+    }
+    return rc;
+}
+
+/* ---- handing over ----------------------------------------------------- */
+
+enum { WRITE = 1, POKE = 2 };
+
+/*
+ * Who sends what was just accepted.  With answers to come the sender is woken
+ * by them and sends what there is then.  So a message needs no waking but when
+ * it is the first, and then it is quickest to write it here, unless so much is
+ * under way that gathering is better.  A sender that sleeps without end has to
+ * watch over the answer.
+ */
+static int plan_locked(leat__producer *p, size_t n)
+{
+    uint64_t queued = p->tail - p->next, half = (uint64_t)p->opts->window / 2;
+    bool first = queued == n;
+    int plan = p->asleep ? POKE : 0;
+    p->asleep = false;
+    if (!p->connected)
+        return first ? POKE : plan;
+    if (p->opts->linger_ms > 0)
+        return first || (queued >= half && queued - n < half) ? POKE : plan;
+    if (first && p->next - p->head < DIRECT)
+        return plan | WRITE;
+    return plan;
+}
+
+/* False: the sender has to be told.  Who has the connection now may have looked
+ * at the backlog before us; if answers are to come, it will be again. */
+static bool write_here(leat__producer *p, bool answers)
+{
+    if (pthread_mutex_trylock(&p->io) != 0)
+        return answers;
+    bool ok = p->conn && leat__producer_send(p);
+    pthread_mutex_unlock(&p->io);
+    return ok;
+}
+
+leat_code leat__producer_publish(leat__producer *p, const uint32_t *partition,
+                                 const leat_msg *m, size_t n,
+                                 leat_published_fn *fn, void *arg,
+                                 leat_error *err)
+{
+    offer o = { .partition = partition, .m = m, .n = n, .fn = fn, .arg = arg };
+    pthread_mutex_lock(&p->lock);
+    leat_code rc = accept_locked(p, &o, err);
+    int plan = rc == LEAT_OK ? plan_locked(p, n) : 0;
+    bool answers = p->next > p->head;
+    if (rc == LEAT_OK)
+        leat__gauge_add(p->queued, (int64_t)n);
+    pthread_mutex_unlock(&p->lock);
+    if ((plan & WRITE) && !write_here(p, answers))
+        plan |= POKE;
+    if (plan & POKE)
+        leat__producer_poke(p);
+    return rc;
+}

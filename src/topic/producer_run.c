@@ -1,0 +1,411 @@
+/*
+ * producer_run.c: the sender, a producer's thread.
+ *
+ *   away --dial--> connected --broken--> away ...          until it is stopped
+ *
+ * Connected it sleeps in poll on the connection and its eventfd, reads answers,
+ * sends what has gathered and tells outcomes.  Away it dials, with backoff, and
+ * fails what has waited too long; what is younger goes out afterwards.
+ *
+ * A publishing thread that writes by itself does not wake the sender, which
+ * would then not notice that no answer comes.  So it looks once a second; after
+ * a second without messages it says that it is asleep, and the next message
+ * wakes it.
+ */
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/system.h"
+#include "base/thread.h"
+#include "metrics/metrics.h"
+#include "redis/client.h"
+#include "topic/producer.h"
+
+#include <assert.h>
+#include <poll.h>
+#include <unistd.h>
+
+enum {
+    TICK_MS = 1000,
+    DIAL_MS = 1000,   /* at least, though messages fail meanwhile */
+    STABLE_MS = 5000, /* a connection that lived so long was a success */
+    SLACK = 8         /* who waits for room is woken when an eighth is free */
+};
+
+/* Until when to sleep, and what for. */
+typedef struct nap {
+    int fd; /* of the connection; -1: none */
+    short events;
+    int64_t until_ns; /* INT64_MAX: for ever */
+    bool lingers;     /* for more messages to send */
+    bool full;        /* is the window: answers come first */
+} nap;
+
+void leat__producer_poke(leat__producer *p)
+{
+    uint64_t one = 1;
+    if (atomic_exchange(&p->poked, true))
+        return;
+    ssize_t n = write(p->event, &one, sizeof one);
+    (void)n; /* full means that it has been told already */
+}
+
+/* True: the connection has something. */
+static bool sleep_on(leat__producer *p, const nap *z)
+{
+    struct pollfd f[2] = { { .fd = p->event, .events = POLLIN },
+                           { .fd = z->fd, .events = z->events } };
+    int64_t left = z->until_ns == INT64_MAX ? -1 : z->until_ns - leat__now_ns();
+    if (z->until_ns != INT64_MAX && left < 0)
+        left = 0;
+    if (leat__sys->poll(leat__sys->arg, f, 2, left) <= 0)
+        return false;
+    if (f[0].revents) {
+        uint64_t n;
+        ssize_t got = read(p->event, &n, sizeof n);
+        (void)got;
+        atomic_store(&p->poked, false);
+    }
+    return f[1].revents != 0;
+}
+
+static bool stopping(leat__producer *p)
+{
+    pthread_mutex_lock(&p->lock);
+    bool stop = p->stopping;
+    pthread_mutex_unlock(&p->lock);
+    return stop;
+}
+
+/* ---- telling ---------------------------------------------------------- */
+
+/* What was told since the counts were last brought up to date. */
+typedef struct tally {
+    uint64_t n;
+    size_t bytes;
+    uint64_t by[LEAT__OUTCOMES];
+    leat_error failed; /* the first without a callback */
+} tally;
+
+static void tell_failure(const leat__item *item, const leat_error *e, tally *y)
+{
+    y->by[e->code == LEAT_EUNKNOWN ? LEAT__UNKNOWN : LEAT__FAILED]++;
+    if (item->fn)
+        item->fn(item->arg, NULL, e);
+    else if (y->failed.code == LEAT_OK)
+        y->failed = *e;
+}
+
+static void tell_verdict(const leat__item *item, leat__verdict *v, tally *y)
+{
+    if (v->code == LEAT_OK) {
+        leat_position at = { .ms = v->ms, .seq = v->seq };
+        y->by[LEAT__SENT]++;
+        if (item->fn)
+            item->fn(item->arg, &at, NULL);
+        return;
+    }
+    leat_error e;
+    if (v->text)
+        e = *v->text;
+    else
+        leat__fail_retriable(&e, v->code, v->retriable, "%s",
+                             leat_code_text(v->code));
+    leat__free(v->text);
+    v->text = NULL;
+    tell_failure(item, &e, y);
+}
+
+static void count(leat__producer *p, const tally *y)
+{
+    for (int i = 0; i < LEAT__OUTCOMES; i++)
+        if (y->by[i] > 0)
+            leat__counter_add(p->outcomes[i], y->by[i]);
+    leat__gauge_add(p->queued, -(int64_t)y->n);
+}
+
+static bool roomy_locked(const leat__producer *p)
+{
+    uint64_t most = (uint64_t)p->opts->max_queued;
+    size_t bytes = p->opts->max_queued_bytes;
+    return p->tail - p->head <= most - most / SLACK &&
+           p->bytes <= bytes - bytes / SLACK;
+}
+
+/* Their places are free.  Who waits for room is not woken for one message each:
+ * it would fill it at once and wait again. */
+static void settle(leat__producer *p, const tally *y)
+{
+    if (y->n == 0)
+        return;
+    count(p, y);
+    pthread_mutex_lock(&p->lock);
+    p->head += y->n;
+    p->bytes -= y->bytes;
+    if (p->next < p->head)
+        p->next = p->head; /* they were never sent */
+    leat__backlog_drop(&p->backlog, p->told);
+    if (y->failed.code != LEAT_OK && p->failed.code == LEAT_OK)
+        p->failed = y->failed;
+    if (p->waiting > 0 && roomy_locked(p))
+        pthread_cond_broadcast(&p->room);
+    if (p->head >= p->flush_at) {
+        p->flush_at = UINT64_MAX;
+        pthread_cond_broadcast(&p->done);
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* Tell all verdicts below `until`.  Only this thread moves head. */
+static void tell(leat__producer *p, uint64_t until)
+{
+    tally y = { 0 };
+    for (uint64_t i = p->head; i < until; i++) {
+        const leat__item *item = leat__backlog_next(&p->told);
+        y.n++;
+        y.bytes += item->size;
+        tell_verdict(item, &p->verdicts[i & p->mask], &y);
+    }
+    settle(p, &y);
+}
+
+/* What was accepted while there was a connection counts from its loss. */
+static int64_t next_deadline(leat__producer *p)
+{
+    int64_t deadline = leat__backlog_peek(&p->told)->deadline_ns;
+    return deadline ? deadline : p->lost_ns;
+}
+
+/* Fail what is queued, with nothing under way: up to the first whose time is
+ * not yet over. */
+static void fail_queued(leat__producer *p, int64_t now_ns, const leat_error *e)
+{
+    tally y = { 0 };
+    pthread_mutex_lock(&p->lock);
+    uint64_t n = p->tail - p->head;
+    pthread_mutex_unlock(&p->lock);
+    while (n-- > 0 && next_deadline(p) <= now_ns) {
+        const leat__item *item = leat__backlog_next(&p->told);
+        y.n++;
+        y.bytes += item->size;
+        tell_failure(item, e, &y);
+    }
+    settle(p, &y);
+}
+
+/* ---- away ------------------------------------------------------------- */
+
+/* When the first of those that wait fails; INT64_MAX: none waits. */
+static int64_t first_deadline(leat__producer *p)
+{
+    pthread_mutex_lock(&p->lock);
+    bool any = p->tail > p->head;
+    pthread_mutex_unlock(&p->lock);
+    return any ? next_deadline(p) : INT64_MAX;
+}
+
+static void expire(leat__producer *p)
+{
+    leat_error e;
+    int64_t now = leat__now_ns();
+    if (first_deadline(p) > now)
+        return;
+    leat__fail(&e, LEAT_ETIMEOUT, "not sent within %lld ms: %.160s",
+               (long long)p->opts->timeout_ms, p->why.msg);
+    fail_queued(p, now, &e);
+}
+
+static void pause_for(leat__producer *p, int64_t ms)
+{
+    int64_t until = leat__deadline_ns(ms);
+    while (!stopping(p) && leat__now_ns() < until) {
+        int64_t first = first_deadline(p);
+        nap z = { .fd = -1, .until_ns = first < until ? first : until };
+        (void)sleep_on(p, &z);
+        expire(p);
+    }
+}
+
+/* A try that hangs must not keep messages long after their time. */
+static leat_conn *dial(leat__producer *p)
+{
+    int64_t least = leat__deadline_ns(DIAL_MS), first = first_deadline(p);
+    return leat__client_dial(p->client, first > least ? first : least, &p->why);
+}
+
+static void install(leat__producer *p, leat_conn *c)
+{
+    p->since_ns = leat__now_ns();
+    pthread_mutex_lock(&p->io);
+    p->conn = c;
+    p->sent = p->told;
+    p->replied = p->sure = p->head;
+    p->back = 0;
+    p->no_memory = false;
+    pthread_mutex_unlock(&p->io);
+    pthread_mutex_lock(&p->lock);
+    p->connected = true;
+    p->since = p->head;
+    p->awaited = p->tail > p->head;
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void connect_once(leat__producer *p)
+{
+    int64_t turn = leat__budget_take(&p->client->budget, leat__now_ns());
+    pause_for(p, turn);
+    expire(p);
+    if (stopping(p))
+        return;
+    leat_conn *c = dial(p);
+    expire(p);
+    if (c)
+        install(p, c);
+    else
+        pause_for(p, leat__backoff_next_ms(&p->wait));
+}
+
+/* The connection is of no more use; all its verdicts have been told.  What did
+ * not leave is queued as before; if the connection was good for nothing, its
+ * time goes on. */
+static void drop(leat__producer *p)
+{
+    leat__log(&p->opts->log, LEAT_LOG_WARN,
+              "topic '%s': the connection was lost: %s", p->topic->name,
+              p->conn->why.msg);
+    if (p->lost_ns == 0 || !p->awaited || p->head > p->since)
+        p->lost_ns = leat__deadline_ns(p->opts->timeout_ms);
+    pthread_mutex_lock(&p->io);
+    p->why = p->conn->why;
+    leat__conn_free(p->conn);
+    p->conn = NULL;
+    pthread_mutex_lock(&p->lock);
+    p->connected = false;
+    p->next -= p->back;
+    assert(p->next == p->head);
+    pthread_mutex_unlock(&p->lock);
+    pthread_mutex_unlock(&p->io);
+    if (leat__now_ns() - p->since_ns > STABLE_MS * INT64_C(1000000))
+        leat__backoff_reset(&p->wait);
+    pause_for(p, leat__backoff_next_ms(&p->wait));
+}
+
+/* ---- connected -------------------------------------------------------- */
+
+/* A server that has become a replica will not do: end it when all is answered,
+ * and look whether there is another behind the address.  Without memory to send
+ * it is no connection either. */
+static void leave_useless(leat__producer *p)
+{
+    leat_error e;
+    leat_conn *c = p->conn;
+    if (!c->t || leat__conn_waiting(c) > 0 || (!c->stale && !p->no_memory))
+        return;
+    if (c->stale)
+        leat__fail(&e, LEAT_EREADONLY, "the server is a replica");
+    else
+        leat__fail(&e, LEAT_ENOMEM, "no memory to send");
+    leat__conn_break(c, &e);
+}
+
+static nap plan_nap(const leat__producer *p)
+{
+    const leat_conn *c = p->conn;
+    nap z = { .fd = leat_conn_fd(c),
+              .events = POLLIN,
+              .until_ns = leat__conn_deadline(c) };
+    if (leat__outq_left(&c->out) > 0)
+        z.events |= POLLOUT;
+    z.full = p->full;
+    z.lingers = p->linger_until_ns != 0;
+    if (z.lingers && p->linger_until_ns < z.until_ns)
+        z.until_ns = p->linger_until_ns;
+    return z;
+}
+
+/* With messages waiting, and nothing that will wake us for them, there is no
+ * time to sleep. */
+static void shorten(leat__producer *p, nap *z, bool sent_all)
+{
+    pthread_mutex_lock(&p->lock);
+    bool idle = p->tail == p->head, new = p->tail != p->seen;
+    bool fresh = sent_all && p->tail > p->next && !z->full;
+    p->seen = p->tail;
+    p->asleep = idle && !new && !p->stopping;
+    bool for_ever = p->asleep;
+    if (p->stopping)
+        z->until_ns = 0;
+    pthread_mutex_unlock(&p->lock);
+
+    int64_t most = INT64_MAX;
+    if (z->events & POLLOUT || z->lingers)
+        most = leat__deadline_ns(TICK_MS);
+    else if (fresh)
+        most = 0;
+    else if (!for_ever)
+        most = leat__deadline_ns(TICK_MS);
+    if (most < z->until_ns)
+        z->until_ns = most;
+}
+
+/* One round: answers in, messages out, outcomes told. */
+static void turn(leat__producer *p, bool readable, nap *z)
+{
+    bool got, sent = false;
+    pthread_mutex_lock(&p->io);
+    leat_conn *c = p->conn;
+    if (c->t && readable)
+        (void)leat__conn_read_some(c, false, &got, NULL);
+    if (c->t)
+        (void)leat__conn_expire(c, NULL);
+    if (c->t && leat__outq_left(&c->out) > 0)
+        (void)leat__conn_write_some(c, NULL);
+    if (c->t)
+        sent = leat__producer_send(p);
+    leave_useless(p);
+    bool broken = !c->t;
+    if (broken)
+        leat__producer_broken(p);
+    uint64_t until = p->sure;
+    *z = plan_nap(p);
+    pthread_mutex_unlock(&p->io);
+
+    tell(p, until);
+    if (broken)
+        drop(p);
+    else
+        shorten(p, z, sent);
+}
+
+void *leat__producer_run(void *arg)
+{
+    leat__producer *p = arg;
+    bool readable = false;
+    while (!stopping(p)) {
+        nap z = { .fd = -1 };
+        if (!p->conn) {
+            connect_once(p);
+            readable = false;
+            continue;
+        }
+        turn(p, readable, &z);
+        readable = p->conn && sleep_on(p, &z);
+    }
+    return NULL;
+}
+
+void leat__producer_finish(leat__producer *p)
+{
+    leat_error e;
+    if (p->conn) {
+        leat__fail(&e, LEAT_ECLOSED, "the topic was closed");
+        leat__conn_break(p->conn, &e);
+        leat__producer_broken(p);
+        tell(p, p->sure);
+        leat__conn_free(p->conn);
+        p->conn = NULL;
+        p->next -= p->back;
+    }
+    leat__fail(&e, LEAT_ECLOSED, "not sent before the topic was closed: %.120s",
+               p->why.msg);
+    fail_queued(p, INT64_MAX, &e);
+}

@@ -1,0 +1,233 @@
+/*
+ * producer_send.c: from the backlog to the connection, and the answers noted.
+ *
+ * Everything here runs under `io`, on the sender or on a publishing thread, so
+ * nothing is told here.  A verdict is noted for each message, in the order of
+ * sending; when the connection breaks it asks for one for each that waits, and
+ * what it calls not sent gets none: it is as if it had not been tried.
+ *
+ * With replicas, WAIT follows each batch, and the verdicts before it become
+ * final with its answer.
+ */
+#include "base/mem.h"
+#include "base/system.h"
+#include "redis/script.h"
+#include "topic/producer.h"
+
+#include <stdio.h>
+
+enum { UNSENT_MOST = 256 * 1024 }; /* bytes that wait for the socket */
+
+/* ---- answers ---------------------------------------------------------- */
+
+static bool read_number(const char **p, const char *end, uint64_t *out)
+{
+    const char *start = *p;
+    uint64_t v = 0;
+    for (; *p < end && **p >= '0' && **p <= '9'; ++*p)
+        v = v * 10 + (uint64_t)(**p - '0');
+    *out = v;
+    return *p > start;
+}
+
+/* Messages that were answered together mostly have the same millisecond. */
+static bool read_ms(leat__producer *p, leat_bytes id)
+{
+    const char *at = id.p;
+    if (!read_number(&at, at + id.n, &p->ms) || at == (char *)id.p + id.n ||
+        *at++ != '-' || (size_t)(at - (char *)id.p) > sizeof p->ms_text)
+        return false;
+    p->ms_size = (size_t)(at - (char *)id.p);
+    memcpy(p->ms_text, id.p, p->ms_size);
+    return true;
+}
+
+static bool read_id(leat__producer *p, leat_bytes id, leat__verdict *v)
+{
+    const char *end = (const char *)id.p + id.n, *at;
+    if ((p->ms_size == 0 || id.n <= p->ms_size ||
+         memcmp(id.p, p->ms_text, p->ms_size) != 0) &&
+        !read_ms(p, id))
+        return false;
+    v->ms = p->ms;
+    at = (const char *)id.p + p->ms_size;
+    return read_number(&at, end, &v->seq) && at == end;
+}
+
+static void note_failure(leat__verdict *v, const leat_error *e)
+{
+    v->code = e->code;
+    v->retriable = e->retriable;
+    v->text = leat__alloc(sizeof *e, NULL);
+    if (v->text)
+        *v->text = *e;
+}
+
+static void strange(leat__verdict *v)
+{
+    leat_error e;
+    leat__fail(&e, LEAT_EUNKNOWN, "the server answered XADD without an id");
+    note_failure(v, &e);
+}
+
+static void on_added(void *arg, const leat_reply *r, const leat_error *e)
+{
+    leat__producer *p = arg;
+    if (e && !r && e->code == LEAT_ECONN) {
+        p->back++;
+        return;
+    }
+    leat__verdict *v = &p->verdicts[p->replied++ & p->mask];
+    v->code = LEAT_OK;
+    if (e)
+        note_failure(v, e);
+    else if (r->type != LEAT_REPLY_STRING ||
+             !read_id(p, leat_mem(r->s.p, r->s.n), v))
+        strange(v);
+    if (p->opts->replicas == 0)
+        p->sure = p->replied;
+}
+
+/* What the server has, but too few others. */
+static void doubt(leat__producer *p, const leat_error *e)
+{
+    for (; p->sure < p->replied; p->sure++) {
+        leat__verdict *v = &p->verdicts[p->sure & p->mask];
+        if (v->code == LEAT_OK)
+            note_failure(v, e);
+    }
+}
+
+static void on_waited(void *arg, const leat_reply *r, const leat_error *e)
+{
+    leat__producer *p = arg;
+    leat_error few;
+    int64_t n = e ? 0 : leat_reply_int(r);
+    if (!e && n >= p->opts->replicas) {
+        p->sure = p->replied;
+        return;
+    }
+    if (e)
+        leat__fail(&few, LEAT_EUNKNOWN,
+                   "written, but not known to be on %d replicas: %.120s",
+                   p->opts->replicas, e->msg);
+    else
+        leat__fail(&few, LEAT_EUNKNOWN,
+                   "written, but only on %lld of %d replicas after %lld ms",
+                   (long long)n, p->opts->replicas,
+                   (long long)p->opts->replicas_ms);
+    doubt(p, &few);
+}
+
+void leat__producer_broken(leat__producer *p)
+{
+    leat_error e;
+    leat__fail(&e, LEAT_EUNKNOWN, "written, but not known to be on %d replicas",
+               p->opts->replicas);
+    doubt(p, &e);
+}
+
+/* ---- sending ---------------------------------------------------------- */
+
+/* One place is kept for WAIT. */
+static uint64_t room(const leat__producer *p)
+{
+    const leat_conn *c = p->conn;
+    uint64_t flight = p->next - p->head, window = (uint64_t)p->opts->window;
+    uint64_t slots = c->window - leat__conn_waiting(c);
+    if (c->window < window)
+        window = c->window;
+    if (p->opts->replicas > 0 && slots > 0)
+        slots--;
+    if (flight >= window)
+        return 0;
+    return window - flight < slots ? window - flight : slots;
+}
+
+/* Something may have to wait for more: then linger_until_ns says how long. */
+static bool lingers_locked(leat__producer *p)
+{
+    uint64_t queued = p->tail - p->next;
+    if (p->opts->linger_ms == 0 || queued == 0 || p->next < p->hurry ||
+        queued >= (uint64_t)p->opts->window / 2)
+        return false;
+    int64_t spare_ms = p->opts->timeout_ms - p->opts->linger_ms;
+    int64_t until = leat__backlog_peek(&p->sent)->deadline_ns -
+                    spare_ms * 1000000;
+    if (leat__now_ns() >= until)
+        return false;
+    p->linger_until_ns = until;
+    return true;
+}
+
+/* How many are to go now; they count as given to the connection. */
+static uint64_t take(leat__producer *p)
+{
+    p->linger_until_ns = 0;
+    pthread_mutex_lock(&p->lock);
+    uint64_t n = p->tail - p->next, most = room(p);
+    p->full = n > most;
+    if (n > most)
+        n = most;
+    if (n > 0 && lingers_locked(p))
+        n = 0;
+    p->next += n;
+    pthread_mutex_unlock(&p->lock);
+    return n;
+}
+
+static void give_back(leat__producer *p, uint64_t n)
+{
+    pthread_mutex_lock(&p->lock);
+    p->next -= n;
+    pthread_mutex_unlock(&p->lock);
+}
+
+static bool push(leat__producer *p)
+{
+    leat__spot s = p->sent;
+    const leat__item *item = leat__backlog_next(&s);
+    char *to = leat__outq_room(&p->conn->out, item->size, NULL);
+    p->no_memory = !to;
+    if (!to)
+        return false;
+    memcpy(to, item->bytes, item->size);
+    leat__conn_push(p->conn, item->size,
+                    &(leat__pending){ .fn = on_added, .arg = p });
+    p->sent = s;
+    return true;
+}
+
+/* A WAIT that cannot be queued leaves the batch unconfirmed: the next one, or
+ * the end of the connection, speaks for it.  So the connection ends. */
+static void push_wait(leat__producer *p)
+{
+    char n[LEAT__NUMBER], ms[LEAT__NUMBER];
+    leat_error e;
+    leat_send_opts o = { .fn = on_waited,
+                         .arg = p,
+                         .block_ms = p->opts->replicas_ms };
+    if (leat_conn_send(p->conn,
+                       LEAT_ARGS(leat_str("WAIT"),
+                                 leat__arg_int(n, p->opts->replicas),
+                                 leat__arg_int(ms, p->opts->replicas_ms)),
+                       &o, &e) != LEAT_OK)
+        leat__conn_break(p->conn, &e);
+}
+
+bool leat__producer_send(leat__producer *p)
+{
+    leat_conn *c = p->conn;
+    if (c->stale || !c->t || leat__outq_left(&c->out) >= UNSENT_MOST)
+        return false;
+    uint64_t n = take(p), i = 0;
+    while (i < n && leat__outq_left(&c->out) < UNSENT_MOST && push(p))
+        i++;
+    if (i < n)
+        give_back(p, n - i);
+    if (i > 0 && p->opts->replicas > 0)
+        push_wait(p);
+    if (leat__outq_left(&c->out) > 0)
+        (void)leat__conn_write_some(c, NULL);
+    return i == n && c->t && leat__outq_left(&c->out) == 0;
+}

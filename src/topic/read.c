@@ -1,0 +1,340 @@
+/*
+ * read.c: from the logs into the windows.
+ *
+ * A partition that may have more is read without waiting, one read at a time,
+ * beside the scripts; about one batch is kept ahead of what is handed out.  One
+ * whose log gave fewer than asked for has no more: it joins the read that waits
+ * inside the server, up to 64 partitions in one.  When a partition joins while
+ * that read waits without it, the read is ended early (CLIENT UNBLOCK), or,
+ * where that is not permitted, by its own time limit.
+ *
+ * All reads are plain XREAD behind the last entry that is in the window: they
+ * change nothing on the server, so an answer that is lost costs nothing and a
+ * reader that is no longer the owner takes nothing away.
+ */
+#include "base/log.h"
+#include "base/system.h"
+#include "topic/consumer.h"
+
+#include <string.h>
+
+#define RETRY_NS INT64_C(50000000)
+
+enum { MANY_BLOCK_MS = 10 }; /* with more partitions than one read takes */
+
+/* ---- what came -------------------------------------------------------- */
+
+static uint64_t lane(const consumer *c, const part *p, const leat__held *h)
+{
+    leat__sipkey seed = c->seed;
+    if (c->opts.order != LEAT_ORDER_KEY || h->msg->key.n == 0)
+        return 0;
+    seed.k1 ^= p->index;
+    return leat__siphash13(seed, h->msg->key) | 1;
+}
+
+/* What was settled by an earlier owner needs no memory. */
+static void into_window(consumer *c, part *p, leat__held *h)
+{
+    leat__id from = leat__window_read_from(p->window);
+    if (leat__id_cmp(h->id, from) <= 0) {
+        leat__held_drop(h);
+        return;
+    }
+    if (!leat__window_push(p->window, h->id, lane(c, p, h), h))
+        leat__held_drop(h);
+    c->in_rings++;
+}
+
+/* How many more of it fit, beside what other reads may bring. */
+static uint32_t room_for(const consumer *c, const part *p)
+{
+    uint32_t used = c->in_rings + c->asked;
+    uint32_t limit = (uint32_t)c->opts.max_in_flight;
+    uint32_t left = used < limit ? limit - used : 0;
+    uint32_t room = leat__window_room(p->window);
+    return room < left ? room : left;
+}
+
+/* What does not fit is left in the log and read again. */
+static void take_entries(part *p, const leat_reply *entries, uint32_t asked)
+{
+    consumer *c = p->c;
+    leat_error e = { 0 };
+    uint32_t max = room_for(c, p);
+    size_t all = leat_reply_len(entries);
+    size_t n = leat__chunk_fill(&c->chunks, c->topic->opts.codec, entries,
+                                c->held, max, &e);
+    for (size_t i = 0; i < n; i++)
+        into_window(c, p, c->held[i]);
+    if (e.code != LEAT_OK) {
+        leat__drive_failed(c, &e, "reading");
+        p->retry_ns = leat__now_ns() + RETRY_NS;
+    }
+    p->caught_up = n == all && all < asked;
+}
+
+/* A key that is no stream will not become one by asking again. */
+static void read_failed(consumer *c, part *p, const leat_error *e)
+{
+    leat__drive_failed(c, e, "reading");
+    if (p)
+        p->retry_ns = leat__now_ns() + RETRY_NS;
+    if (e->code == LEAT_ESERVER || e->code == LEAT_EAUTH)
+        c->final = *e;
+}
+
+/* The streams of a reply: a map's pairs, or an array of pairs. */
+static const leat_reply *stream_of(const leat_reply *at, bool map,
+                                   const leat_reply **entries)
+{
+    const leat_reply *key = map ? at : leat_reply_first(at);
+    *entries = leat_reply_next(key);
+    return map ? leat_reply_next(*entries) : leat_reply_next(at);
+}
+
+static size_t streams(const leat_reply *r, bool *map)
+{
+    *map = leat_reply_kind(r) == LEAT_REPLY_MAP;
+    if (*map)
+        return leat_reply_len(r) / 2;
+    return leat_reply_kind(r) == LEAT_REPLY_ARRAY ? leat_reply_len(r) : 0;
+}
+
+/* ---- a partition by itself -------------------------------------------- */
+
+static void on_read(void *arg, const leat_reply *r, const leat_error *e)
+{
+    part *p = arg;
+    consumer *c = p->c;
+    uint32_t asked = p->asked;
+    bool map;
+
+    p->reading = false;
+    p->asked = 0;
+    c->asked -= asked;
+    if (e) {
+        read_failed(c, p, e);
+        return;
+    }
+    if (leat__part_epoch(p) != p->read_epoch)
+        return;
+    const leat_reply *entries;
+    if (streams(r, &map) == 0) {
+        p->caught_up = true;
+        return;
+    }
+    (void)stream_of(leat_reply_first(r), map, &entries);
+    take_entries(p, entries, asked);
+}
+
+static leat_code send_read(part *p, uint32_t count, leat_error *err)
+{
+    consumer *c = p->c;
+    char number[LEAT__NUMBER], id[LEAT__ID_TEXT];
+    leat__id from = leat__window_read_from(p->window);
+    p->reading = true; /* before: the answer may be there at once */
+    p->read_epoch = leat__part_epoch(p);
+    p->asked = count;
+    c->asked += count;
+    leat_code rc = leat_conn_send(
+        c->cmd,
+        LEAT_ARGS(leat_mem("XREAD", 5), leat_mem("COUNT", 5),
+                  leat__arg_int(number, count), leat_mem("STREAMS", 7),
+                  leat__key_bytes(&p->log), leat__id_format(from, id)),
+        &(leat_send_opts){ .fn = on_read, .arg = p }, err);
+    if (rc != LEAT_OK) {
+        p->reading = false;
+        p->asked = 0;
+        c->asked -= count;
+    }
+    return rc;
+}
+
+/* How many entries of it to ask for now; 0: none, or not worth it yet. */
+static uint32_t appetite(const consumer *c, const part *p)
+{
+    uint32_t batch = (uint32_t)c->opts.batch;
+    uint32_t waiting = leat__window_count(p->window) -
+                       leat__window_out(p->window);
+    if (p->draining || waiting > batch)
+        return 0;
+    uint32_t room = room_for(c, p);
+    return room < batch ? room : batch;
+}
+
+static void read_on(consumer *c, int64_t now_ns)
+{
+    leat_error e;
+    for (uint32_t i = 0; c->cmd && i < c->owned_count; i++) {
+        part *p = c->owned[(c->turn + i) % c->owned_count];
+        if (p->caught_up || p->reading || p->gone || now_ns < p->retry_ns)
+            continue;
+        uint32_t n = appetite(c, p);
+        if (n > 0 && send_read(p, n, &e) != LEAT_OK)
+            read_failed(c, p, &e);
+    }
+}
+
+/* ---- the read that waits ---------------------------------------------- */
+
+static void end_wait(consumer *c)
+{
+    for (uint32_t i = 0; i < c->blk_count; i++)
+        c->blk_set[i].part->blocked = false;
+    c->blk_count = 0;
+    c->blk_out = c->unblocking = false;
+}
+
+static bool still_ours(const consumer *c, uint32_t i)
+{
+    const part *p = c->blk_set[i].part;
+    return leat__part_epoch(p) == c->blk_set[i].epoch;
+}
+
+/* Streams come in the order in which they were asked for. */
+static void on_waited(void *arg, const leat_reply *r, const leat_error *e)
+{
+    consumer *c = arg;
+    bool map;
+
+    if (e && e->code != LEAT_ECONN && e->code != LEAT_EUNKNOWN)
+        read_failed(c, NULL, e);
+    size_t n = e ? 0 : streams(r, &map);
+    const leat_reply *at = n ? leat_reply_first(r) : NULL, *entries;
+    for (uint32_t i = 0; n > 0 && i < c->blk_count; i++) {
+        part *p = c->blk_set[i].part;
+        const leat_reply *key = map ? at : leat_reply_first(at);
+        if (!leat_bytes_eq(leat_reply_bytes(key), leat__key_bytes(&p->log)))
+            continue;
+        at = stream_of(at, map, &entries);
+        n--;
+        if (still_ours(c, i))
+            take_entries(p, entries, c->blk_asked);
+    }
+    end_wait(c);
+}
+
+void leat__read_reset(consumer *c)
+{
+    end_wait(c);
+    c->blk_id = 0;
+}
+
+static bool may_wait(const consumer *c, const part *p, int64_t now_ns)
+{
+    return p->caught_up && !p->gone && now_ns >= p->retry_ns &&
+           appetite(c, p) > 0;
+}
+
+/* Choose who waits, in turn where there are more than fit. */
+static uint32_t choose(consumer *c, int64_t now_ns, uint32_t *left_out)
+{
+    uint32_t n = 0;
+    *left_out = 0;
+    for (uint32_t i = 0; i < c->owned_count; i++) {
+        part *p = c->owned[(c->blk_turn + i) % c->owned_count];
+        if (!may_wait(c, p, now_ns))
+            continue;
+        if (n == LEAT__BLOCK_MAX) {
+            ++*left_out;
+            continue;
+        }
+        c->blk_set[n].part = p;
+        c->blk_set[n++].epoch = leat__part_epoch(p);
+    }
+    if (*left_out)
+        c->blk_turn += n;
+    return n;
+}
+
+/* As many as each of them has room for: together they may bring more than fits,
+ * and then some are read again. */
+static uint32_t share(const consumer *c, uint32_t n)
+{
+    uint32_t each = (uint32_t)c->opts.batch;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t room = leat__window_room(c->blk_set[i].part->window);
+        if (room < each)
+            each = room;
+    }
+    return each;
+}
+
+static leat_code send_wait(consumer *c, uint32_t n, uint32_t each, int64_t ms,
+                           leat_error *err)
+{
+    char count[LEAT__NUMBER], block[LEAT__NUMBER];
+    char ids[LEAT__BLOCK_MAX][LEAT__ID_TEXT];
+    leat_bytes argv[6 + 2 * LEAT__BLOCK_MAX] = {
+        leat_mem("XREAD", 5),       leat_mem("COUNT", 5),
+        leat__arg_int(count, each), leat_mem("BLOCK", 5),
+        leat__arg_int(block, ms),   leat_mem("STREAMS", 7),
+    };
+    for (uint32_t i = 0; i < n; i++) {
+        const part *p = c->blk_set[i].part;
+        argv[6 + i] = leat__key_bytes(&p->log);
+        argv[6 + n + i] = leat__id_format(leat__window_read_from(p->window),
+                                          ids[i]);
+    }
+    return leat_conn_send(
+        c->blk, argv, 6 + 2 * n,
+        &(leat_send_opts){ .fn = on_waited, .arg = c, .block_ms = ms }, err);
+}
+
+static void wait_for_more(consumer *c, int64_t now_ns)
+{
+    leat_error e;
+    uint32_t left_out, n = choose(c, now_ns, &left_out);
+    if (n == 0)
+        return;
+    uint32_t each = share(c, n);
+    int64_t ms = left_out ? MANY_BLOCK_MS : c->opts.block_ms;
+    for (uint32_t i = 0; i < n; i++)
+        c->blk_set[i].part->blocked = true;
+    c->blk_count = n;
+    c->blk_asked = each;
+    c->blk_out = true;
+    if (send_wait(c, n, each, ms, &e) != LEAT_OK) {
+        end_wait(c);
+        read_failed(c, NULL, &e);
+    }
+}
+
+static void ignore(void *arg, const leat_reply *r, const leat_error *e)
+{
+    (void)arg;
+    (void)r;
+    (void)e;
+}
+
+/* Somebody is left out of a read that still waits. */
+static void end_early(consumer *c, int64_t now_ns)
+{
+    char id[LEAT__NUMBER];
+    if (c->unblocking || c->blk_id == 0 || c->blk_count == LEAT__BLOCK_MAX)
+        return;
+    for (uint32_t i = 0; i < c->owned_count; i++) {
+        const part *p = c->owned[i];
+        if (p->blocked || !may_wait(c, p, now_ns))
+            continue;
+        c->unblocking = leat_conn_send(c->cmd,
+                                       LEAT_ARGS(leat_mem("CLIENT", 6),
+                                                 leat_mem("UNBLOCK", 7),
+                                                 leat__arg_int(id, c->blk_id)),
+                                       &(leat_send_opts){ .fn = ignore },
+                                       NULL) == LEAT_OK;
+        return;
+    }
+}
+
+void leat__read_step(consumer *c, int64_t now_ns)
+{
+    if (!c->cmd)
+        return;
+    read_on(c, now_ns);
+    if (c->blk && !c->blk_out)
+        wait_for_more(c, now_ns);
+    else if (c->blk && c->cmd)
+        end_early(c, now_ns);
+}

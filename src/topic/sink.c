@@ -1,0 +1,108 @@
+/*
+ * sink.c: a topic's public verbs of publishing, and the topic as a sink.
+ */
+#include "message/sink.h"
+#include "base/mem.h"
+#include "topic/producer.h"
+
+static leat__producer *producer(leat_topic *t)
+{
+    return atomic_load_explicit(&t->producer, memory_order_acquire);
+}
+
+/* Apart: it happens once. */
+__attribute__((noinline, cold)) static leat_code make(leat_topic *t,
+                                                      leat_error *err)
+{
+    leat_error e;
+    if (leat__producer_of(t, &e))
+        return LEAT_OK;
+    if (err)
+        *err = e;
+    return e.code;
+}
+
+static leat_code publish(leat_topic *t, const uint32_t *partition,
+                         const leat_msg *m, size_t n, leat_published_fn *fn,
+                         void *arg, leat_error *err)
+{
+    leat_code rc = leat__topic_own(t, err);
+    if (rc == LEAT_OK && !producer(t))
+        rc = make(t, err);
+    if (rc != LEAT_OK)
+        return rc;
+    return leat__producer_publish(producer(t), partition, m, n, fn, arg, err);
+}
+
+leat_code leat_topic_publish(leat_topic *t, const leat_msg *m,
+                             leat_published_fn *fn, void *arg, leat_error *err)
+{
+    return publish(t, NULL, m, 1, fn, arg, err);
+}
+
+leat_code leat_topic_publish_batch(leat_topic *t, const leat_msg *m, size_t n,
+                                   leat_published_fn *fn, void *arg,
+                                   leat_error *err)
+{
+    return n > 0 ? publish(t, NULL, m, n, fn, arg, err) : LEAT_OK;
+}
+
+leat_code leat_topic_publish_to(leat_topic *t, uint32_t partition,
+                                const leat_msg *m, leat_published_fn *fn,
+                                void *arg, leat_error *err)
+{
+    if (partition >= t->meta.partitions)
+        return leat__fail(err, LEAT_EINVAL,
+                          "topic '%s' has no partition %u: it has %u, counted "
+                          "from 0",
+                          t->name, partition, t->meta.partitions);
+    return publish(t, &partition, m, 1, fn, arg, err);
+}
+
+leat_code leat_topic_flush(leat_topic *t, int64_t timeout_ms, leat_error *err)
+{
+    leat_code rc = leat__topic_own(t, err);
+    leat__producer *p = producer(t);
+    return rc == LEAT_OK && p ? leat__producer_flush(p, timeout_ms, err) : rc;
+}
+
+/* ---- as a sink -------------------------------------------------------- */
+
+typedef struct topic_sink {
+    leat_sink base;
+    leat_topic *topic;
+} topic_sink;
+
+static leat_code sink_publish(leat_sink *k, const leat_msg *m, size_t n,
+                              leat_published_fn *fn, void *arg, leat_error *err)
+{
+    return publish(((topic_sink *)k)->topic, NULL, m, n, fn, arg, err);
+}
+
+static leat_code sink_flush(leat_sink *k, int64_t timeout_ms, leat_error *err)
+{
+    return leat_topic_flush(((topic_sink *)k)->topic, timeout_ms, err);
+}
+
+/* What has no outcome gets one from the topic, which stays open. */
+static void sink_close(leat_sink *k)
+{
+    leat__free(k);
+}
+
+static const leat_sink_ops ops = {
+    .publish = sink_publish,
+    .flush = sink_flush,
+    .close = sink_close,
+};
+
+leat_sink *leat_topic_sink(leat_topic *t, leat_error *err)
+{
+    topic_sink *k = leat__zalloc(sizeof *k, err);
+    if (!k)
+        return NULL;
+    k->base.ops = &ops;
+    k->base.name = t->name;
+    k->topic = t;
+    return &k->base;
+}

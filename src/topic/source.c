@@ -1,0 +1,550 @@
+/*
+ * source.c: a member of a group as a source.
+ *
+ * See consumer.h for the parts and drive.c for who does the work.
+ */
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/system.h"
+#include "base/thread.h"
+#include "topic/consumer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum {
+    BATCH = 100,
+    IN_FLIGHT = 1000,
+    LEASE_MS = 15000,
+    LEASE_MIN_MS = 300,
+    BLOCK_MS = 1000,
+    DRAIN_MS = 30000,
+    OPEN_MS = 5000,
+    CLOSE_MS = 3000,
+    BATCH_MAX = 10000,
+    IN_FLIGHT_MAX = 1 << 20
+};
+
+/* ---- receive ---------------------------------------------------------- */
+
+/* Announce what was taken, and ask for more with it. */
+static int announce(consumer *c, leat_delivery **out, int n)
+{
+    int64_t now = leat__now_ns();
+    leat__read_step(c, now);
+    leat__save_step(c, now);
+    if (leat__drive_flush(c))
+        return n;
+    leat__deliver_undo(c, out, n);
+    return 0;
+}
+
+static int fail_receive(const leat_error *e, leat_error *err)
+{
+    if (err)
+        *err = *e;
+    return -1;
+}
+
+static int receive_driving(consumer *c, leat_delivery **out, int max,
+                           int64_t deadline_ns, leat_error *err)
+{
+    for (;;) {
+        leat__deliver_settled(c);
+        int n = leat__deliver(c, out, max);
+        if (n > 0)
+            n = announce(c, out, n);
+        if (n > 0)
+            return n;
+        if (c->final.code != LEAT_OK)
+            return fail_receive(&c->final, err);
+        if (atomic_exchange(&c->interrupted, false))
+            return 0;
+        int64_t now = leat__now_ns(), until = deadline_ns;
+        if (now >= deadline_ns)
+            return c->cmd ? 0 : fail_receive(&c->why, err);
+        (void)leat__deliver_ready(c, now, &until);
+        leat__drive(c, until);
+    }
+}
+
+static int receive(leat_source *s, leat_delivery **out, int max,
+                   int64_t wait_ms, leat_error *err)
+{
+    consumer *c = (consumer *)s;
+    int64_t deadline = leat__deadline_ns(wait_ms);
+    leat__drive_take(c);
+    int n = receive_driving(c, out, max, deadline, err);
+    leat__drive_give(c);
+    return n;
+}
+
+static void interrupt(leat_source *s)
+{
+    consumer *c = (consumer *)s;
+    atomic_store(&c->interrupted, true);
+    leat__drive_poke(c);
+}
+
+/* ---- extend ----------------------------------------------------------- */
+
+/* Wait for a beat that is answered from now on. */
+static leat_code await_beat(consumer *c, int64_t deadline_ns, leat_error *err)
+{
+    bool in_time = true;
+    pthread_mutex_lock(&c->lock);
+    uint64_t before = c->beats;
+    atomic_store(&c->beat_wanted, true);
+    c->due_ns = 0;
+    pthread_cond_signal(&c->background);
+    leat__drive_poke(c);
+    while (in_time && c->beats == before)
+        in_time = leat__cond_wait(&c->beaten, &c->lock, deadline_ns);
+    bool beaten = c->beats != before;
+    pthread_mutex_unlock(&c->lock);
+    if (beaten)
+        return LEAT_OK;
+    return leat__fail(err, LEAT_ETIMEOUT,
+                      "no answer to the heartbeat of group '%s' in time",
+                      c->group);
+}
+
+/* The lease is what keeps deliveries, and the heartbeat keeps the lease: if
+ * that was answered lately, two thirds of ms are certain. */
+static leat_code extend(leat_source *s, leat_delivery *const *d, size_t n,
+                        int64_t ms, leat_code *outcome, leat_error *err)
+{
+    consumer *c = (consumer *)s;
+    int64_t now = leat__now_ns(), want = ms * 2 / 3 * 1000000;
+    if (want > c->opts.lease_ms * 1000000 * 2 / 3)
+        want = c->opts.lease_ms * 1000000 * 2 / 3;
+    leat_code rc = LEAT_OK;
+    if (atomic_load(&c->safe_until_ns) < now + want)
+        rc = await_beat(c, now + ms * 1000000 / 3, err);
+    if (rc != LEAT_OK)
+        return rc;
+    for (size_t i = 0; i < n; i++) {
+        const handed *h = (const handed *)d[i];
+        uint64_t epoch = atomic_load(&h->part->epoch);
+        outcome[i] = epoch == h->d.fence ? LEAT_OK : LEAT_ESTALE;
+    }
+    return LEAT_OK;
+}
+
+/* ---- flush, fd -------------------------------------------------------- */
+
+static leat_code first_bad(consumer *c, leat_error *err)
+{
+    pthread_mutex_lock(&c->lock);
+    leat_error e = c->first_bad;
+    c->first_bad = (leat_error){ 0 };
+    pthread_mutex_unlock(&c->lock);
+    if (e.code != LEAT_OK && err)
+        *err = e;
+    return e.code;
+}
+
+static leat_code source_flush(leat_source *s, int64_t timeout_ms,
+                              leat_error *err)
+{
+    consumer *c = (consumer *)s;
+    int64_t deadline = leat__deadline_ns(timeout_ms);
+    leat__drive_take(c);
+    while (atomic_load(&c->owing) > 0 && leat__now_ns() < deadline)
+        leat__drive(c, deadline);
+    leat__drive_give(c);
+    size_t owing = atomic_load(&c->owing);
+    if (owing > 0)
+        return leat__fail(err, LEAT_ETIMEOUT,
+                          "%zu settlements of '%s' have no answer yet", owing,
+                          c->topic->name);
+    return first_bad(c, err);
+}
+
+static int source_fd(leat_source *s)
+{
+    consumer *c = (consumer *)s;
+    if (!atomic_exchange(&c->fd_wanted, true)) {
+        pthread_mutex_lock(&c->lock);
+        c->due_ns = 0;
+        pthread_cond_signal(&c->background);
+        pthread_mutex_unlock(&c->lock);
+        leat__drive_poke(c);
+    }
+    return c->ready_fd;
+}
+
+/* ---- close ------------------------------------------------------------ */
+
+static void end_background(consumer *c)
+{
+    if (!c->thread_started)
+        return;
+    pthread_mutex_lock(&c->lock);
+    c->ending = true;
+    pthread_cond_signal(&c->background);
+    pthread_mutex_unlock(&c->lock);
+    leat__drive_poke(c);
+    pthread_join(c->thread, NULL);
+}
+
+/* What users still hold was never begun, as far as anybody knows. */
+static void release_out(consumer *c)
+{
+    for (handed *h = c->all; h; h = h->all)
+        if (atomic_load(&h->out) && leat__part_epoch(h->part) == h->d.fence &&
+            h->part->window)
+            leat__window_back(h->part->window, h->entry, 0, true);
+}
+
+/* Hand everything over and go, as far as the server can be reached. */
+static void leave(consumer *c)
+{
+    int64_t deadline = leat__deadline_ns(CLOSE_MS);
+    leat__deliver_settled(c);
+    leat__member_sweep(c);
+    release_out(c);
+    leat__group_leave(c->machine, leat__now_ns());
+    while (!c->left && c->final.code == LEAT_OK && leat__now_ns() < deadline)
+        leat__drive(c, deadline);
+    if (!c->left)
+        leat__log(&c->log, LEAT_LOG_WARN,
+                  "left group '%s' of '%s' without a word: its partitions are "
+                  "taken over after %lld ms",
+                  c->group, c->topic->name, (long long)c->opts.lease_ms);
+}
+
+/* Settlements without outcome get one. */
+static void settle_accounts(consumer *c)
+{
+    leat_error e;
+    settled_line line = { 0 };
+    leat__fail(&e, LEAT_EUNKNOWN, "closed before the server answered");
+    leat__deliver_settled(c);
+    for (uint32_t i = 0; i < c->owned_count; i++)
+        leat__line_tell(c, &c->owned[i]->settled, &e);
+    leat__line_tell(c, &line, &e);
+}
+
+static void free_parts(consumer *c)
+{
+    void *held;
+    for (uint32_t i = 0; c->parts && i < c->partitions; i++) {
+        part *p = c->parts[i];
+        while (p && p->window && leat__window_clear(p->window, &held))
+            if (held)
+                leat__held_drop(held);
+        if (p)
+            leat__window_free(p->window);
+        leat__free(p);
+    }
+    leat__free(c->parts);
+    leat__free(c->owned);
+}
+
+static void free_lists(consumer *c)
+{
+    for (handed *h = c->all, *next; h; h = next) {
+        next = h->all;
+        if (atomic_load(&h->out))
+            leat__held_drop(h->held);
+        leat__free(h);
+    }
+    for (saving *s = c->savings, *next; s; s = next) {
+        next = s->next;
+        leat__free(s);
+    }
+}
+
+static void free_consumer(consumer *c)
+{
+    leat_client_return(c->client, c->cmd);
+    leat_client_return(c->client, c->blk);
+    leat__waiter_close(c->waiter);
+    if (c->machine)
+        settle_accounts(c);
+    free_parts(c);
+    free_lists(c);
+    leat__chunk_pool_release(&c->chunks);
+    leat__group_free(c->machine);
+    leat__buf_release(&c->text);
+    leat__free(c->records);
+    leat__free(c->held);
+    if (c->wake_fd >= 0)
+        close(c->wake_fd);
+    if (c->ready_fd >= 0)
+        close(c->ready_fd);
+    pthread_cond_destroy(&c->role_free);
+    pthread_cond_destroy(&c->background);
+    pthread_cond_destroy(&c->beaten);
+    pthread_mutex_destroy(&c->lock);
+    leat__free(c->group);
+    leat__free(c->name);
+    leat__free(c);
+}
+
+static void source_close(leat_source *s)
+{
+    consumer *c = (consumer *)s;
+    end_background(c);
+    leave(c);
+    free_consumer(c);
+}
+
+static const leat_source_ops ops = {
+    .receive = receive,
+    .interrupt = interrupt,
+    .settle = leat__deliver_settle,
+    .extend = extend,
+    .flush = source_flush,
+    .fd = source_fd,
+    .recycle = leat__deliver_recycle,
+    .close = source_close,
+};
+
+/* ---- open ------------------------------------------------------------- */
+
+static leat_code check_range(const char *what, int64_t v, int64_t low,
+                             int64_t high, leat_error *err)
+{
+    if (v >= low && v <= high)
+        return LEAT_OK;
+    return leat__fail(err, LEAT_EINVAL, "%s is %lld, it is from %lld to %lld",
+                      what, (long long)v, (long long)low, (long long)high);
+}
+
+static bool is_number(const char *s)
+{
+    return *s && strspn(s, "0123456789") == strlen(s) && strlen(s) <= 18;
+}
+
+/* An id is written as the server writes it. */
+static leat_code check_start(char *start, size_t room, leat_error *err)
+{
+    leat__id id;
+    char text[LEAT__ID_TEXT];
+    if (strcmp(start, "start") == 0 || strcmp(start, "end") == 0 ||
+        (start[0] == '@' && is_number(start + 1)))
+        return LEAT_OK;
+    if (!leat__id_parse(leat_str(start), &id))
+        return leat__fail(err, LEAT_EINVAL,
+                          "start '%s': it is start, end, an id MS-SEQ or @MS",
+                          start);
+    leat_bytes whole = leat__id_format(id, text);
+    snprintf(start, room, "%.*s", (int)whole.n, (const char *)whole.p);
+    return LEAT_OK;
+}
+
+static leat_code check_opts(const leat_topic_source_opts *o, leat_error *err)
+{
+    leat_code rc = check_range("batch", o->batch, 1, BATCH_MAX, err);
+    if (rc == LEAT_OK)
+        rc = check_range("max_in_flight", o->max_in_flight, 1, IN_FLIGHT_MAX,
+                         err);
+    if (rc == LEAT_OK)
+        rc = check_range("max_partitions", o->max_partitions, 0,
+                         LEAT_PARTITIONS_MAX, err);
+    if (rc == LEAT_OK)
+        rc = check_range("lease_ms", o->lease_ms, LEASE_MIN_MS, 86400000, err);
+    if (rc == LEAT_OK)
+        rc = check_range("block_ms", o->block_ms, 1, 86400000, err);
+    if (rc == LEAT_OK)
+        rc = check_range("drain_ms", o->drain_ms, 1, 86400000, err);
+    if (rc == LEAT_OK && (unsigned)o->order > LEAT_ORDER_NONE)
+        rc = leat__fail(err, LEAT_EINVAL, "order %d is none", (int)o->order);
+    return rc;
+}
+
+static void fill_opts(consumer *c, const leat_topic_source_opts *given)
+{
+    leat_topic_source_opts *o = &c->opts;
+    if (given)
+        *o = *given;
+    o->batch = o->batch ? o->batch : BATCH;
+    o->max_in_flight = o->max_in_flight ? o->max_in_flight : IN_FLIGHT;
+    o->lease_ms = o->lease_ms ? o->lease_ms : LEASE_MS;
+    o->block_ms = o->block_ms ? o->block_ms : BLOCK_MS;
+    o->drain_ms = o->drain_ms ? o->drain_ms : DRAIN_MS;
+    c->log = o->log.fn ? o->log : c->topic->opts.log;
+    if (!o->metrics)
+        o->metrics = c->topic->opts.metrics;
+}
+
+static leat_code init_sync(consumer *c, leat_error *err)
+{
+    pthread_mutex_init(&c->lock, NULL);
+    leat_code rc = leat__cond_init(&c->role_free, err);
+    if (rc == LEAT_OK)
+        rc = leat__cond_init(&c->background, err);
+    if (rc == LEAT_OK)
+        rc = leat__cond_init(&c->beaten, err);
+    c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    c->ready_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (rc == LEAT_OK && (c->wake_fd < 0 || c->ready_fd < 0))
+        rc = leat__fail_errno(err, LEAT_EIO, errno, "eventfd");
+    return rc;
+}
+
+static leat_code init_names(consumer *c, const char *group,
+                            const leat_topic_source_opts *o, leat_error *err)
+{
+    char host[64] = "host", name[160];
+    const leat_topic *t = c->topic;
+    (void)gethostname(host, sizeof host - 1);
+    snprintf(name, sizeof name, "%s-%ld-%.8s", host, (long)getpid(), c->nonce);
+    c->group = leat__strdup(group, err);
+    c->name = leat__strdup(o && o->name ? o->name : name, err);
+    if (!c->group || !c->name)
+        return LEAT_ENOMEM;
+    snprintf(c->start, sizeof c->start, "%s",
+             o && o->start ? o->start : "start");
+    if (o && o->start && strlen(o->start) >= sizeof c->start)
+        return leat__fail(err, LEAT_EINVAL, "start '%.20s...' is too long",
+                          o->start);
+    leat__key_members(&c->members, t->prefix, t->name, c->group);
+    return LEAT_OK;
+}
+
+static leat_code init_memory(consumer *c, leat_error *err)
+{
+    c->partitions = c->topic->meta.partitions;
+    c->parts = leat__calloc(c->partitions, sizeof *c->parts, err);
+    c->owned = leat__calloc(c->partitions, sizeof *c->owned, err);
+    c->held = leat__calloc((size_t)c->opts.batch, sizeof *c->held, err);
+    return c->parts && c->owned && c->held ? LEAT_OK : LEAT_ENOMEM;
+}
+
+static leat_code init_machine(consumer *c, const leat__nonce *self, bool stable,
+                              leat_error *err)
+{
+    c->machine = leat__group_new(
+        &(leat__group_opts){ .self = *self,
+                             .name = c->name,
+                             .stable = stable,
+                             .partitions = c->partitions,
+                             .cap = (uint32_t)c->opts.max_partitions,
+                             .lease_ns = c->opts.lease_ms * 1000000,
+                             .drain_ns = c->opts.drain_ms * 1000000 },
+        err);
+    return c->machine ? LEAT_OK : LEAT_ENOMEM;
+}
+
+/* The group is known from here on.  A server whose memory is full takes no new
+ * group, but one that it knows goes on. */
+static leat_code enter(consumer *c, leat_error *err)
+{
+    leat__key groups;
+    leat_reply *known = NULL;
+    leat_call_opts again = { .idempotent = true };
+    const leat_topic *t = c->topic;
+    leat__key_groups(&groups, t->prefix, t->name);
+    leat_bytes key = leat__key_bytes(&groups), group = leat_str(c->group);
+    leat_code rc = leat_client_call(
+        c->client, LEAT_ARGS(leat_str("SISMEMBER"), key, group), &again, &known,
+        err);
+    if (rc == LEAT_OK && leat_reply_int(known) == 0)
+        rc = leat_client_call(c->client,
+                              LEAT_ARGS(leat_str("SADD"), key, group), &again,
+                              NULL, err);
+    leat_reply_free(known);
+    return rc;
+}
+
+static leat_code join(consumer *c, leat_error *err)
+{
+    leat_code rc = enter(c, err);
+    if (rc != LEAT_OK)
+        return rc;
+    c->cmd = leat_client_lend(c->client, OPEN_MS, err);
+    c->blk = c->cmd ? leat_client_lend(c->client, OPEN_MS, err) : NULL;
+    if (!c->blk)
+        return err ? err->code : LEAT_ECONN;
+    leat__waker *w = leat__client_waker(c->client, err);
+    c->waiter = w ? leat__waiter_open(w, leat__key_bytes(&c->members), err)
+                  : NULL;
+    if (!c->waiter)
+        return LEAT_ENOMEM;
+    leat__waiter_tell(c->waiter, c->wake_fd);
+    return LEAT_OK;
+}
+
+static leat_code init(consumer *c, const char *group,
+                      const leat_topic_source_opts *o, leat_error *err)
+{
+    leat__nonce self;
+    leat_code rc = init_sync(c, err);
+    if (rc == LEAT_OK)
+        rc = leat__random(&self, sizeof self, err);
+    if (rc == LEAT_OK)
+        rc = leat__random(&c->seed, sizeof c->seed, err);
+    if (rc != LEAT_OK)
+        return rc;
+    leat__nonce_format(&self, c->nonce);
+    fill_opts(c, o);
+    rc = init_names(c, group, o, err);
+    if (rc == LEAT_OK)
+        rc = check_opts(&c->opts, err);
+    if (rc == LEAT_OK)
+        rc = check_start(c->start, sizeof c->start, err);
+    if (rc == LEAT_OK)
+        rc = init_memory(c, err);
+    if (rc == LEAT_OK)
+        rc = init_machine(c, &self, o && o->name, err);
+    if (rc == LEAT_OK)
+        rc = leat__consumer_meters_init(&c->meters, c->opts.metrics,
+                                        c->topic->name, c->group, err);
+    return rc == LEAT_OK ? join(c, err) : rc;
+}
+
+leat_source *leat_topic_source(leat_topic *t, const char *group,
+                               const leat_topic_source_opts *opts,
+                               leat_error *err)
+{
+    leat_error e = { 0 };
+    err = err ? err : &e;
+    if (!t || leat__name_check("group", group, err) != LEAT_OK)
+        return NULL; /* a topic that could not be opened has said why */
+    consumer *c = leat__zalloc(sizeof *c, err);
+    if (!c)
+        return NULL;
+    c->base.ops = &ops;
+    c->base.name = t->name;
+    c->topic = t;
+    c->client = t->client;
+    c->wake_fd = c->ready_fd = -1;
+    c->nap_ns = LEAT__LINGER_NS;
+    c->backoff = (leat__backoff){ .base_ms = 10, .cap_ms = 1000 };
+    if (init(c, group, opts, err) != LEAT_OK)
+        goto fail;
+    c->base.ordered = c->opts.order != LEAT_ORDER_NONE;
+    if (leat__thread_start(&c->thread, "leat-topic", leat__drive_background, c,
+                           err) != LEAT_OK)
+        goto fail;
+    c->thread_started = true;
+    return &c->base;
+
+fail:
+    free_consumer(c);
+    return NULL;
+}
+
+void leat_topic_source_stats_get(leat_source *s, leat_topic_source_stats *out)
+{
+    const consumer *c = (const consumer *)s;
+    const consumer_counts *n = &c->counts;
+    *out = (leat_topic_source_stats){
+        .partitions = atomic_load(&n->owned),
+        .members = atomic_load(&n->members),
+        .received = atomic_load(&n->received),
+        .redelivered = atomic_load(&n->redelivered),
+        .settled = atomic_load(&n->settled),
+        .rejected = atomic_load(&n->rejected),
+        .stale = atomic_load(&n->stale),
+        .undecodable = atomic_load(&n->undecodable),
+        .rebalances = atomic_load(&n->rebalances),
+        .in_flight = atomic_load(&n->in_flight),
+    };
+}

@@ -1,0 +1,533 @@
+/*
+ * topic_worker.c: a process of the chaos run `topic` and of the scenarios.
+ *
+ *   topic_worker produce URL DIR ROLE [option=value ...]
+ *   topic_worker consume URL DIR ROLE [option=value ...]
+ *
+ * A producer publishes numbered messages of its keys, in turn.  Attempts and
+ * outcomes go to its ledger; no number is ever used again, so that what appears
+ * twice was sent twice by the library: after a kill it goes on behind the
+ * highest in its ledgers.
+ *
+ *   key=N keys=N    its keys, from this number on (1, 16)
+ *   count=N         end after so many (0: at SIGTERM); each must be persisted
+ *   rate=N          a second at most (0: as fast as it goes)
+ *   timeout=MS      to be sent while the server is away (60000)
+ *
+ * A consumer writes down each delivery, effect, outcome of a settlement and
+ * change of ownership, with partition and fence.
+ *
+ *   name=TEXT       its stable name in the group ("": none)
+ *   lease=MS drain=MS block=MS in_flight=N batch=N order=partition|key|none
+ *   work=MS         every handler takes so long
+ *   slow=ID:MS      one takes that long, once: message ID (key << 32 | seq)
+ *   limit=MS        the runner's max_processing_ms
+ *   threads=N       of the runner (4); 0: receive, settle and flush in a loop
+ *
+ * Both: topic=NAME partitions=N group=NAME answer=MS (the client's timeout),
+ * led=1: orders are lines on stdin, `stats` and `quit`; its end is quit too.
+ *
+ * The places of the failpoints: received, before_effect, after_effect,
+ * after_settle (settled, perhaps not sent), after_flush (surely sent).
+ *
+ * SIGTERM ends it in order.  Exit 0: all is well; 1: it cannot work; 3: it
+ * could not end so.
+ */
+#include "message/source.h"
+#include "support/failpoint.h"
+#include "support/ledger.h"
+#include "support/wait.h"
+
+#include <dirent.h>
+#include <leat/leat.h>
+#include <leat/topic.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Under TSan every exit sleeps a second, and there are many here. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "atexit_sleep_ms=0";
+}
+
+enum { BATCH = 64, OPEN_MS = 60000, END_MS = 60000 };
+
+static struct {
+    const char *topic, *group, *name, *order;
+    int64_t partitions, answer, led;
+    int64_t key, keys, count, rate, timeout;
+    int64_t lease, drain, block, in_flight, batch, work, limit, threads;
+    uint64_t slow_id;
+    int64_t slow_ms;
+} o = { .topic = "orders",
+        .group = "billing",
+        .name = "",
+        .order = "partition",
+        .partitions = 4,
+        .answer = 1000,
+        .key = 1,
+        .keys = 16,
+        .timeout = 60000,
+        .lease = 2000,
+        .drain = 5000,
+        .block = 200,
+        .in_flight = 64,
+        .batch = 32,
+        .threads = 4 };
+
+static ledger *book;
+static volatile sig_atomic_t stopping;
+
+static void on_term(int sig)
+{
+    (void)sig;
+    stopping = 1;
+}
+
+static void die(const char *what, const leat_error *e)
+{
+    fprintf(stderr, "topic_worker: %s: %s\n", what, e ? e->msg : "");
+    _exit(1);
+}
+
+/* An open that failed: is there a point in another? */
+static void again_or_die(const char *what, const leat_error *e, int64_t end)
+{
+    if (stopping)
+        _exit(0);
+    /* What may have happened may be asked for again. */
+    if ((!e->retriable && e->code != LEAT_EUNKNOWN) || wait_now_ms() > end)
+        die(what, e);
+    wait_nap(20);
+}
+
+static void log_line(void *arg, leat_level level, const char *line)
+{
+    (void)arg;
+    fprintf(stderr, "topic_worker %d: %s: %s\n", (int)getpid(),
+            leat_level_name(level), line);
+}
+
+/* ---- options ---------------------------------------------------------- */
+
+static bool set_text(const char *name, const char *value)
+{
+    const struct {
+        const char *name;
+        const char **at;
+    } texts[] = { { "topic", &o.topic },
+                  { "group", &o.group },
+                  { "name", &o.name },
+                  { "order", &o.order } };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (strcmp(texts[i].name, name) == 0) {
+            *texts[i].at = value;
+            return true;
+        }
+    return false;
+}
+
+static bool set_number(const char *name, int64_t value)
+{
+    const struct {
+        const char *name;
+        int64_t *at;
+    } numbers[] = {
+        { "partitions", &o.partitions },
+        { "answer", &o.answer },
+        { "led", &o.led },
+        { "key", &o.key },
+        { "keys", &o.keys },
+        { "count", &o.count },
+        { "rate", &o.rate },
+        { "timeout", &o.timeout },
+        { "lease", &o.lease },
+        { "drain", &o.drain },
+        { "block", &o.block },
+        { "in_flight", &o.in_flight },
+        { "batch", &o.batch },
+        { "work", &o.work },
+        { "limit", &o.limit },
+        { "threads", &o.threads },
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (strcmp(numbers[i].name, name) == 0) {
+            *numbers[i].at = value;
+            return true;
+        }
+    return false;
+}
+
+static void parse(char **words)
+{
+    for (; *words; words++) {
+        char *value = strchr(*words, '=');
+        if (!value)
+            die(*words, NULL);
+        *value++ = '\0';
+        char *rest = NULL;
+        if (strcmp(*words, "slow") == 0) {
+            o.slow_id = strtoull(value, &rest, 10);
+            o.slow_ms = *rest == ':' ? strtoll(rest + 1, NULL, 10) : 0;
+        } else if (!set_text(*words, value) &&
+                   !set_number(*words, strtoll(value, NULL, 10))) {
+            die(*words, NULL);
+        }
+    }
+}
+
+static leat_client *dial(const char *url)
+{
+    leat_client_opts opts = { .name = "chaos",
+                              .timeout_ms = o.answer,
+                              .connect_timeout_ms = o.answer,
+                              .max_retry_ms = 100,
+                              .log = { log_line, NULL, LEAT_LOG_ERROR } };
+    int64_t end = wait_now_ms() + OPEN_MS;
+    leat_error e = { 0 };
+    for (;;) {
+        leat_client *c = leat_client_open(url, &opts, &e);
+        if (c)
+            return c;
+        again_or_die("open", &e, end);
+    }
+}
+
+static leat_topic *open_topic(leat_client *c)
+{
+    leat_topic_opts opts = { .auto_create = true,
+                             .partitions = (int)o.partitions,
+                             .max_queued = 4096,
+                             .timeout_ms = o.timeout,
+                             .log = { log_line, NULL, LEAT_LOG_ERROR } };
+    int64_t end = wait_now_ms() + OPEN_MS;
+    leat_error e = { 0 };
+    for (;;) {
+        leat_topic *t = leat_topic_open(c, o.topic, &opts, &e);
+        if (t)
+            return t;
+        again_or_die("topic", &e, end);
+    }
+}
+
+/* ---- producing -------------------------------------------------------- */
+
+static uint64_t *last_seq; /* of each key */
+
+static void recall_file(const char *path)
+{
+    ledger_record r;
+    FILE *f = fopen(path, "r");
+    while (f && fread(&r, sizeof r, 1, f) == 1) {
+        uint64_t i = r.key - (uint64_t)o.key;
+        if (r.key >= (uint64_t)o.key && i < (uint64_t)o.keys &&
+            r.seq > last_seq[i])
+            last_seq[i] = r.seq;
+    }
+    if (f)
+        (void)fclose(f);
+}
+
+static void recall(const char *dir, const char *role)
+{
+    char path[4096], prefix[80];
+    DIR *d = opendir(dir);
+    snprintf(prefix, sizeof prefix, "%s.", role);
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
+        if (strncmp(e->d_name, prefix, strlen(prefix)) != 0)
+            continue;
+        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+        recall_file(path);
+    }
+    if (d)
+        closedir(d);
+}
+
+static void note(ledger_kind kind, uint64_t id)
+{
+    if (!ledger_add(book, kind, id >> 32, id & 0xffffffff, id))
+        die("the ledger cannot be written", NULL);
+}
+
+/* arg is the id itself. */
+static void on_published(void *arg, const leat_position *at,
+                         const leat_error *e)
+{
+    uint64_t id = (uint64_t)(uintptr_t)arg;
+    if (!e && at->ms == 0 && at->seq == 0)
+        die("persisted nowhere", NULL);
+    if (!e)
+        note(LEDGER_ACK, id);
+    else
+        note(e->code == LEAT_EUNKNOWN ? LEDGER_UNKNOWN : LEDGER_FAIL, id);
+}
+
+static void publish(leat_topic *t, int64_t i)
+{
+    char key[32], body[64];
+    leat_error e = { 0 };
+    uint64_t number = (uint64_t)(o.key + i);
+    uint64_t id = number << 32 | ++last_seq[i];
+    snprintf(key, sizeof key, "key-%llu", (unsigned long long)number);
+    snprintf(body, sizeof body, "%llu", (unsigned long long)id);
+    note(LEDGER_ATTEMPT, id);
+    leat_msg m = { .key = leat_str(key), .body = leat_str(body) };
+    leat_code rc = leat_topic_publish(t, &m, on_published,
+                                      (void *)(uintptr_t)id, &e);
+    if (rc != LEAT_OK)
+        note(rc == LEAT_EUNKNOWN ? LEDGER_UNKNOWN : LEDGER_FAIL, id);
+}
+
+static void pace(int64_t start_ns, int64_t sent)
+{
+    while (o.rate && !stopping &&
+           (wait_now_ns() - start_ns) * o.rate / 1000000000 < sent)
+        wait_nap(1);
+}
+
+/* One more of each key must be persisted, or the topic is of no use. */
+static int produce(leat_topic *t)
+{
+    int64_t start = wait_now_ns(), sent = 0;
+    leat_error e = { 0 };
+    for (; !stopping && (o.count == 0 || sent < o.count); sent++) {
+        publish(t, sent % o.keys);
+        pace(start, sent);
+    }
+    if (leat_topic_flush(t, END_MS, &e) != LEAT_OK)
+        return 3;
+    if (o.count)
+        return 0;
+    for (int64_t i = 0; i < o.keys; i++)
+        publish(t, i);
+    return leat_topic_flush(t, END_MS, &e) == LEAT_OK ? 0 : 3;
+}
+
+static int producer(leat_client *c, const char *dir, const char *role)
+{
+    last_seq = calloc((size_t)o.keys, sizeof *last_seq);
+    if (!last_seq)
+        return 1;
+    recall(dir, role);
+    book = ledger_open(dir, role);
+    if (!book)
+        return 1;
+    leat_topic *t = open_topic(c);
+    int code = produce(t);
+    leat_topic_close(t);
+    ledger_close(book);
+    free(last_seq);
+    return code;
+}
+
+/* ---- consuming -------------------------------------------------------- */
+
+static void write_down(ledger_kind kind, const leat_delivery *d,
+                       uint64_t detail)
+{
+    char text[32];
+    leat_bytes body = leat_delivery_msg(d)->body;
+    snprintf(text, sizeof text, "%.*s", (int)body.n, (const char *)body.p);
+    uint64_t id = strtoull(text, NULL, 10);
+    ledger_record r = { .key = id >> 32,
+                        .seq = id & 0xffffffff,
+                        .id = id,
+                        .place = (uint64_t)leat_delivery_partition(d) + 1,
+                        .fence = leat_delivery_fence(d),
+                        .detail = detail };
+    if (id == 0)
+        die("a message that nobody sent", leat_delivery_error(d));
+    if (!ledger_write(book, kind, r))
+        die("the ledger cannot be written", NULL);
+    if (kind == LEDGER_DELIVERY && id == o.slow_id &&
+        leat_delivery_attempt(d) == 1)
+        wait_nap(o.slow_ms);
+}
+
+static void work(const leat_delivery *d)
+{
+    uint32_t attempt = leat_delivery_attempt(d);
+    write_down(LEDGER_DELIVERY, d, attempt);
+    failpoint("before_effect");
+    if (o.work)
+        wait_nap(o.work);
+    write_down(LEDGER_EFFECT, d, attempt);
+    failpoint("after_effect");
+}
+
+static leat_verdict handler(leat_ctx *x, void *arg)
+{
+    (void)arg;
+    work(leat_ctx_delivery(x));
+    return LEAT_ACK;
+}
+
+static void on_settled(void *arg, const leat_delivery *d, const leat_error *e)
+{
+    (void)arg;
+    write_down(LEDGER_SETTLED, d, e ? (uint64_t)e->code : LEAT_OK);
+}
+
+static void on_assign(void *arg, leat_assign what, uint32_t partition,
+                      uint64_t epoch)
+{
+    (void)arg;
+    ledger_record r = { .place = (uint64_t)partition + 1,
+                        .fence = epoch,
+                        .detail = (uint64_t)what };
+    if (!ledger_write(book, LEDGER_OWNER, r))
+        die("the ledger cannot be written", NULL);
+}
+
+static leat_source *join_group(leat_topic *t)
+{
+    leat_topic_source_opts opts = { .name = *o.name ? o.name : NULL,
+                                    .order = strcmp(o.order, "key") == 0
+                                                 ? LEAT_ORDER_KEY
+                                             : strcmp(o.order, "none") == 0
+                                                 ? LEAT_ORDER_NONE
+                                                 : LEAT_ORDER_PARTITION,
+                                    .batch = (int)o.batch,
+                                    .max_in_flight = (int)o.in_flight,
+                                    .lease_ms = o.lease,
+                                    .block_ms = o.block,
+                                    .drain_ms = o.drain,
+                                    .on_assign = on_assign };
+    int64_t end = wait_now_ms() + OPEN_MS;
+    leat_error e = { 0 };
+    for (;;) {
+        leat_source *s = leat_topic_source(t, o.group, &opts, &e);
+        if (s)
+            return s;
+        again_or_die("source", &e, end);
+    }
+}
+
+static void say_stats(leat_source *s)
+{
+    leat_topic_source_stats v;
+    leat_topic_source_stats_get(s, &v);
+    printf("stats partitions=%u members=%u received=%llu redelivered=%llu "
+           "settled=%llu stale=%llu in_flight=%llu\n",
+           v.partitions, v.members, (unsigned long long)v.received,
+           (unsigned long long)v.redelivered, (unsigned long long)v.settled,
+           (unsigned long long)v.stale, (unsigned long long)v.in_flight);
+    (void)fflush(stdout);
+}
+
+/* Orders, for up to ms. */
+static void obey(leat_source *s, int ms)
+{
+    struct pollfd p = { .fd = 0, .events = POLLIN };
+    char line[80] = "";
+    if (!o.led) {
+        wait_nap(ms);
+        return;
+    }
+    if (poll(&p, 1, ms) <= 0)
+        return;
+    size_t n = 0;
+    while (n + 1 < sizeof line && read(0, line + n, 1) == 1 && line[n] != '\n')
+        n++;
+    line[n] = '\0';
+    if (strcmp(line, "stats") == 0)
+        say_stats(s);
+    else
+        stopping = 1;
+}
+
+static int run_it(leat_source *s)
+{
+    leat_error e = { 0 };
+    leat_run_opts opts = { .threads = (int)o.threads,
+                           .max_in_flight = (int)o.in_flight,
+                           .batch = (int)o.batch,
+                           .max_processing_ms = o.limit,
+                           .log = { log_line, NULL, LEAT_LOG_ERROR } };
+    leat_run *r = leat_run_start(s, handler, NULL, &opts, &e);
+    if (!r)
+        die("run", &e);
+    while (!stopping) {
+        leat_run_stats v;
+        leat_run_stats_get(r, &v);
+        if (v.failed)
+            stopping = 2;
+        obey(s, 20);
+    }
+    leat_code rc = leat_run_stop(r, END_MS, &e);
+    if (stopping == 2)
+        die("the source failed", &e);
+    /* What was lost on the way is the successor's. */
+    return rc == LEAT_ETIMEOUT ? 3 : 0;
+}
+
+static void take_turns(leat_source *s)
+{
+    leat_delivery *d[BATCH];
+    leat_error e = { 0 };
+    int n = leat_source_receive(s, d, BATCH, 50, &e);
+    if (n < 0 && !e.retriable)
+        die("receive", &e);
+    if (n <= 0)
+        return;
+    failpoint("received");
+    for (int i = 0; i < n; i++) {
+        work(d[i]);
+        if (leat_delivery_ack(d[i]) != LEAT_OK)
+            die("settled twice", NULL);
+        failpoint("after_settle");
+    }
+    if (leat_source_flush(s, o.lease, &e) == LEAT_OK)
+        failpoint("after_flush");
+}
+
+static int loop_it(leat_source *s)
+{
+    leat__source_on_settled(s, on_settled, NULL);
+    while (!stopping) {
+        take_turns(s);
+        obey(s, 0);
+    }
+    leat_source_close(s);
+    return 0;
+}
+
+static int consumer(leat_client *c, const char *dir, const char *role)
+{
+    book = ledger_open(dir, role);
+    if (!book)
+        return 1;
+    leat_topic *t = open_topic(c);
+    leat_source *s = join_group(t);
+    if (o.led) {
+        printf("ready\n");
+        (void)fflush(stdout);
+    }
+    int code = o.threads ? run_it(s) : loop_it(s);
+    leat_topic_close(t);
+    ledger_close(book);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 5 ||
+        (strcmp(argv[1], "produce") != 0 && strcmp(argv[1], "consume") != 0)) {
+        fprintf(stderr, "usage: topic_worker produce|consume URL DIR ROLE "
+                        "[option=value ...]\n");
+        return 1;
+    }
+    (void)signal(SIGTERM, on_term);
+    (void)signal(SIGPIPE, SIG_IGN);
+    parse(argv + 5);
+    leat_client *c = dial(argv[2]);
+    int code = strcmp(argv[1], "produce") == 0 ? producer(c, argv[3], argv[4])
+                                               : consumer(c, argv[3], argv[4]);
+    leat_client_close(c);
+    return code;
+}

@@ -1,0 +1,114 @@
+/*
+ * topic_producer_sweep.c: every allocation between opening a client and closing
+ * it, failed once alone and once with all after it, around a topic that is
+ * made, published to and removed.  What was told stays true, and nothing leaks.
+ */
+#include "support/allocfail.h"
+#include "support/server.h"
+#include "topic_told.h"
+
+enum { MESSAGES = 40, FLUSH_MS = 30000, SHORT_MS = 20 };
+
+static long refused, persisted, others;
+
+static leat_topic *open_topic(leat_client *c, leat_metrics *m, int replicas)
+{
+    leat_topic_opts o = { .auto_create = true,
+                          .partitions = 2,
+                          .partitioner = LEAT_PARTITION_RING,
+                          .timeout_ms = SHORT_MS,
+                          .partition_header = true,
+                          .replicas = replicas,
+                          .replicas_ms = 1,
+                          .metrics = m };
+    return leat_topic_open(c, "t", &o, NULL);
+}
+
+static void publish_all(leat_topic *t, told *l)
+{
+    for (int i = 0; i < MESSAGES; i++) {
+        leat_error e = { 0 };
+        leat_code rc = told_publish(l, t, i, i % 2 ? "a" : "order-1", &e);
+        if (rc == LEAT_OK)
+            continue;
+        refused++;
+        assert_code(rc, LEAT_ENOMEM);
+        assert_code(e.code, rc);
+    }
+}
+
+static void work(void *arg)
+{
+    told *l = arg;
+    leat_client *c = leat_client_open(
+        url, &(leat_client_opts){ .timeout_ms = 300, .max_retry_ms = 5 }, NULL);
+    leat_metrics *m = c ? leat_metrics_new(NULL) : NULL;
+    leat_topic *t = m ? open_topic(c, m, l->count > MESSAGES ? 1 : 0) : NULL;
+    leat_sink *k = t ? leat_topic_sink(t, NULL) : NULL;
+    if (t) {
+        leat_error e = { 0 };
+        publish_all(t, l);
+        leat_code rc = leat_topic_flush(t, FLUSH_MS, &e);
+        if (rc != LEAT_OK)
+            fail_msg("flush: %s", e.msg);
+    }
+    leat_sink_close(k);
+    leat_topic_close(t);
+    if (c)
+        (void)leat_topic_remove(c, "gone", NULL, NULL);
+    leat_metrics_free(m);
+    leat_client_close(c);
+}
+
+static void sweep(int replicas, bool forever)
+{
+    refused = persisted = others = 0;
+    for (long n = 1; n < ALLOC_FAIL_MOST; n++) {
+        told *l = told_new(MESSAGES + replicas);
+        assert_true(redis_flush(server));
+        redis_do(server, "HSET leat:topic:gone partitions 2 partitioner java");
+        redis_do(server, "SADD leat:{gone}:groups g");
+        long failed = alloc_fail_run(work, l, n, forever);
+        told_audit(l, server, 2);
+        persisted += l->ok;
+        others += l->failed + l->unknown;
+        told_free(l);
+        if (failed == 0)
+            break;
+    }
+    print_message("# %ld persisted, %ld not, %ld refused\n", persisted, others,
+                  refused);
+    assert_true(refused > 0);
+}
+
+static void any_one_allocation_may_fail(void **state)
+{
+    (void)state;
+    sweep(0, false);
+    assert_true(persisted > 0);
+}
+
+static void memory_may_end_at_any_allocation(void **state)
+{
+    (void)state;
+    sweep(0, true);
+    assert_true(others > 0);
+}
+
+static void any_one_allocation_may_fail_while_replicas_are_awaited(void **state)
+{
+    (void)state;
+    sweep(1, false);
+    assert_int_equal(persisted, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_one_allocation_may_fail),
+        cmocka_unit_test(memory_may_end_at_any_allocation),
+        cmocka_unit_test(
+            any_one_allocation_may_fail_while_replicas_are_awaited),
+    };
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}

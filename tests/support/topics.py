@@ -1,0 +1,176 @@
+"""topics.py: the workers of tests/chaos/topic_worker.c, and their ledgers.
+
+A record is that of ledger.h.  The place is a partition, from 1, the fence an
+epoch; the detail is an attempt, a leat_code or a leat_assign.
+"""
+
+import os
+import select
+import signal
+import struct
+import subprocess
+import time
+from collections import namedtuple
+
+from chaos import program, say, wait_for
+
+ATTEMPT, ACK, FAIL, UNKNOWN, DELIVERY, EFFECT, SETTLED, OWNER = range(1, 9)
+ASSIGNED, REVOKED, LOST = range(3)
+OK, STALE = 0, 16           # leat_code
+RECORD = struct.Struct("=IIQQQQQQqQ")
+Record = namedtuple("Record", "kind key seq id place fence detail ns who")
+
+
+class Ledgers:
+    """What the workers wrote down, taken in as it grows."""
+
+    def __init__(self, directory, keep=True):
+        self.directory = directory
+        self.offsets = {}
+        self.keep = keep        # the records, not only their sums
+        self.records = []
+        self.acked, self.effected = {}, {}  # key: a byte for each seq
+        self.missing = 0        # acknowledged, without an effect
+        self.counts = [0] * 9
+        self.lost = []          # partitions taken from live owners
+        self.twice = 0          # effects beyond the first
+
+    def read(self):
+        for path in sorted(self.directory.glob("*.ledger")):
+            at = self.offsets.get(path, 0)
+            with open(path, "rb") as f:
+                f.seek(at)
+                data = f.read()
+            whole = len(data) - len(data) % RECORD.size
+            self.offsets[path] = at + whole
+            for r in RECORD.iter_unpack(data[:whole]):
+                self.take(Record(*r[1:9], path.stem))
+        return self
+
+    @staticmethod
+    def mark(table, r):
+        """True the first time."""
+        seen = table.setdefault(r.key, bytearray())
+        if r.seq >= len(seen):
+            seen.extend(bytes(r.seq + 1024 - len(seen)))
+        first, seen[r.seq] = not seen[r.seq], 1
+        return first
+
+    @staticmethod
+    def marked(table, r):
+        seen = table.get(r.key, b"")
+        return r.seq < len(seen) and seen[r.seq]
+
+    def take(self, r):
+        if self.keep:
+            self.records.append(r)
+        self.counts[r.kind] += 1
+        if r.kind == ACK and self.mark(self.acked, r):
+            self.missing += not self.marked(self.effected, r)
+        elif r.kind == EFFECT:
+            if self.mark(self.effected, r):
+                self.missing -= bool(self.marked(self.acked, r))
+            else:
+                self.twice += 1
+        elif r.kind == OWNER:
+            self.lost += [r] if r.detail == LOST else []
+
+    def losses(self, within):
+        """How often a live owner lost what it had: partitions lost within so
+        many seconds are one time."""
+        last, times = {}, 0
+        for r in sorted(self.lost, key=lambda r: r.ns):
+            times += r.ns - last.get(r.who, -within * 1e9) >= within * 1e9
+            last[r.who] = r.ns
+        return times
+
+    def of(self, kind, who=None):
+        """The records of a kind, and of a role, in order of time."""
+        return sorted((r for r in self.records if r.kind == kind and
+                       (who is None or r.who.startswith(who + "."))),
+                      key=lambda r: r.ns)
+
+
+class Worker:
+    """A process of topic_worker.c."""
+
+    def __init__(self, rig, verb, url, ledgers, role, env=None, **options):
+        self.rig, self.role = rig, role
+        self.led = bool(options.get("led"))
+        argv = [program("chaos/topic_worker"), verb, url, str(ledgers), role]
+        argv += [f"{k}={v}" for k, v in options.items() if v is not None]
+        pipe = subprocess.PIPE if self.led else None
+        led = {"stdin": pipe, "stdout": pipe} if self.led else {}
+        self.process = rig.start(argv, env={**os.environ, **(env or {})},
+                                 **led)
+        self.text = b""
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def line(self, seconds=60):
+        """The next line of its stdout."""
+        end = time.monotonic() + seconds
+        fd = self.process.stdout.fileno()
+        while b"\n" not in self.text:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([fd], [], [], left)[0]:
+                raise TimeoutError(f"{self.role} says nothing")
+            got = os.read(fd, 4096)
+            if not got:
+                raise EOFError(f"{self.role} is gone")
+            self.text += got
+        said, self.text = self.text.split(b"\n", 1)
+        return said.decode()
+
+    def ready(self):
+        assert self.line() == "ready"
+        return self
+
+    def stats(self):
+        os.write(self.process.stdin.fileno(), b"stats\n")
+        return {k: int(v) for k, v in
+                (w.split("=") for w in self.line().split()[1:])}
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def stop(self):
+        self.signal(signal.SIGSTOP)
+
+    def go_on(self):
+        self.signal(signal.SIGCONT)
+
+    def is_stopped(self):
+        with open(f"/proc/{self.pid}/stat", encoding="ascii") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] == "T"
+
+    def await_stop(self, seconds=60):
+        """By its own failpoint."""
+        wait_for(self.is_stopped, seconds, f"{self.role} stands")
+
+    def kill(self):
+        self.rig.kill(self.process)
+        self.close_pipes()
+
+    def close_pipes(self):
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe:
+                pipe.close()
+
+    def terminate(self):
+        self.signal(signal.SIGTERM)
+
+    def ended(self, seconds=60):
+        """Its exit code; None: it does not end."""
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            say(f"{self.role} does not end")
+            return None
+        self.close_pipes()
+        return code
+
+    def alive(self):
+        return self.process.poll() is None
