@@ -59,7 +59,7 @@ leat__group *leat__group_new(const leat__group_opts *o, leat_error *err)
     g->o.name = g->name;
     g->view.self = o->self;
     g->view.lease_ns = o->lease_ns;
-    g->view.suspect_ns = g->drain_ns = INT64_MAX;
+    g->view.suspect_ns = g->drain_ns = g->leave_ns = INT64_MAX;
     g->sent_ns = g->safe_ns = LONG_AGO;
     g->claims_stale = true;
     g->words = (o->partitions + 63) / 64;
@@ -171,7 +171,7 @@ static void hand_all(leat__group *g)
 {
     bit_none(&g->take, g->words);
     for (size_t i = 0; i < g->own_n; i++)
-        if (g->part[g->own[i].partition].state != HANDING)
+        if (!(g->part[g->own[i].partition].flags & BUSY))
             to_do(g, g->own[i].partition, LEAT__GROUP_HAND);
 }
 
@@ -198,7 +198,7 @@ void leat__group_leave(leat__group *g, int64_t now_ns)
     if (g->leaving)
         return;
     g->leaving = g->dirty = g->replan = true;
-    g->leave_ns = now_ns + g->o.drain_ns + g->o.lease_ns;
+    g->leave_ns = least(g->leave_ns, now_ns + g->o.drain_ns + g->o.lease_ns);
     bit_none(&g->take, g->words);
     for (size_t i = 0; i < g->own_n && !g->superseded; i++)
         leat__share_give(g, g->own[i].partition);
@@ -209,7 +209,7 @@ static bool through(const leat__group *g)
 {
     if (!g->leaving && !g->superseded)
         return false;
-    if (g->leaving && g->now_ns >= g->leave_ns)
+    if (g->now_ns >= g->leave_ns)
         return true;
     return g->own_n == 0 && g->takes == 0 && g->hands == 0 && !g->beating;
 }
@@ -274,9 +274,11 @@ leat_code leat__group_beat_done(leat__group *g, int64_t sent_ns, int64_t now_ns,
     know_self(g, sent_ns);
     if (!g->superseded && news && outlived(g)) {
         g->superseded = true;
-        hand_all(g);
+        g->leave_ns = least(g->leave_ns, now_ns + g->o.lease_ns);
     }
-    if (!g->superseded && (news || g->replan || g->restless))
+    if (g->superseded) /* also what failed since the last look */
+        hand_all(g);
+    else if (news || g->replan || g->restless)
         leat__share_plan(g, &r);
     choose_burials(g);
     leat__free(r.owner);
@@ -409,11 +411,8 @@ void leat__group_hand_done(leat__group *g, uint32_t p, int64_t now_ns)
 
 void leat__group_hand_failed(leat__group *g, uint32_t p, int64_t now_ns)
 {
-    if (!hand_answered(g, p, now_ns))
-        return;
-    g->restless = true;
-    if (g->superseded) /* no plan says it once more */
-        to_do(g, p, LEAT__GROUP_HAND);
+    if (hand_answered(g, p, now_ns))
+        g->restless = true;
 }
 
 void leat__group_fenced(leat__group *g, uint32_t p, uint64_t epoch,
@@ -615,7 +614,7 @@ int64_t leat__group_due(const leat__group *g)
         (g->take.count > 0 && g->takes < TAKES_AT_ONCE))
         return g->now_ns;
     int64_t at = least(beat_at(g), g->drain_ns);
-    return g->leaving ? least(at, g->leave_ns) : at;
+    return least(at, g->leave_ns);
 }
 
 /* ---- what is the case ------------------------------------------------- */

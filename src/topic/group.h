@@ -52,7 +52,8 @@ typedef enum leat__group_do {
     LEAT__GROUP_DRAIN, /* hand out no more of it; call drained when nothing */
                        /* of it is out                                      */
     LEAT__GROUP_KEEP,  /* it stays ours after all: hand out of it again     */
-    LEAT__GROUP_HAND,  /* give the lease up, to `to` if not zero: hand_done */
+    LEAT__GROUP_HAND,  /* hand out no more of it, drained or not, and give  */
+                       /* the lease up, to `to` if not zero: hand_done      */
     LEAT__GROUP_DROP,  /* no longer ours: forget it at once (LOST)          */
     LEAT__GROUP_LEAVE, /* delete our record: we are through                 */
     LEAT__GROUP_BURY   /* delete the record of `other`, long dead, if its   */

@@ -393,12 +393,32 @@ static void who_is_superseded_gives_up_all_and_leaves(void **state)
         next_is(g, 1 * MS, LEAT__GROUP_HAND);
     next_is(g, 1 * MS, LEAT__GROUP_NOTHING);
     leat__group_hand_failed(g, 0, 1 * MS);
-    next_is(g, 1 * MS, LEAT__GROUP_HAND);
+    next_is(g, 1 * MS, LEAT__GROUP_NOTHING); /* not in a circle */
+    look(g, 600 * MS, &o);
+    next_is(g, 600 * MS, LEAT__GROUP_HAND);
     for (uint32_t p = 0; p < P; p++)
-        leat__group_hand_done(g, p, 1 * MS);
-    next_is(g, 1 * MS, LEAT__GROUP_LEAVE);
-    next_is(g, 1 * MS, LEAT__GROUP_NOTHING);
+        leat__group_hand_done(g, p, 601 * MS);
+    next_is(g, 601 * MS, LEAT__GROUP_LEAVE);
+    next_is(g, 601 * MS, LEAT__GROUP_NOTHING);
     assert_int_equal(leat__group_due(g), INT64_MAX);
+    leat__group_free(g);
+}
+
+static void who_is_superseded_goes_though_the_server_is_away(void **state)
+{
+    leat__group *g = member_with(
+        (leat__group_opts){ .stable = true, .name = "a", .partitions = 1 });
+    const struct others o = { 1, { 1 }, { "1 1 60 0 s - a" } };
+    (void)state;
+    look(g, 0, NULL);
+    take_all(g, 0, 1, 9);
+    look(g, 1 * MS, &o);
+    next_is(g, 1 * MS, LEAT__GROUP_HAND);
+    leat__group_hand_failed(g, 0, 2 * MS);
+    next_is(g, LEASE, LEAT__GROUP_BEAT);
+    leat__group_beat_failed(g, LEASE);
+    assert_int_equal(leat__group_due(g), LEASE + MS);
+    next_is(g, LEASE + MS, LEAT__GROUP_LEAVE);
     leat__group_free(g);
 }
 
@@ -581,6 +601,7 @@ int main(void)
         cmocka_unit_test(the_long_dead_are_buried_by_the_first_of_the_living),
         cmocka_unit_test(a_stable_name_takes_over_from_its_earlier_life),
         cmocka_unit_test(who_is_superseded_gives_up_all_and_leaves),
+        cmocka_unit_test(who_is_superseded_goes_though_the_server_is_away),
         cmocka_unit_test(a_record_of_a_newer_version_lives_without_a_share),
         cmocka_unit_test(leaving_drains_hands_over_and_goes),
         cmocka_unit_test(leaving_ends_though_the_server_is_away),

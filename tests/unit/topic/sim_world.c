@@ -596,6 +596,8 @@ static void carry_out(sim_world *w, int who, const leat__group_action *act)
     default:
         break;
     }
+    if (act->what == LEAT__GROUP_HAND && a->place[act->partition])
+        a->own[a->place[act->partition] - 1].draining = true;
     request *r = request_new(act, who, more);
     r->sent_local = local(w, a);
     r->look_up = a->look_up;
