@@ -38,15 +38,18 @@ leat_position leat__position_after(leat_position at)
 {
     if (at.seq < UINT64_MAX)
         return (leat_position){ .ms = at.ms, .seq = at.seq + 1 };
-    return at.ms < UINT64_MAX ? (leat_position){ .ms = at.ms + 1 } : at;
+    if (at.ms < UINT64_MAX)
+        return (leat_position){ .ms = at.ms + 1 };
+    return at;
 }
 
 leat_position leat__position_before(leat_position at)
 {
     if (at.seq > 0)
         return (leat_position){ .ms = at.ms, .seq = at.seq - 1 };
-    return at.ms > 0 ? (leat_position){ .ms = at.ms - 1, .seq = UINT64_MAX }
-                     : at;
+    if (at.ms > 0)
+        return (leat_position){ .ms = at.ms - 1, .seq = UINT64_MAX };
+    return at;
 }
 
 /* ---- replies ---------------------------------------------------------- */

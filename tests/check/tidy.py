@@ -42,7 +42,8 @@ def entries():
 
 def flags(entry):
     """The command without its compiler, output and dependency file."""
-    words = shlex.split(entry["command"])[1:]
+    words = shlex.split(entry["command"])
+    words = words[2 if Path(words[0]).name == "ccache" else 1:]
     kept, skip = [], 0
     for w in words:
         if skip:
