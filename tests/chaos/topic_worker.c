@@ -13,6 +13,7 @@
  *   count=N         end after so many (0: at SIGTERM); each must be persisted
  *   rate=N          a second at most (0: as fast as it goes)
  *   timeout=MS      to be sent while the server is away (60000)
+ *   window=N        sent and unconfirmed (64)
  *
  * A consumer writes down each delivery, effect, outcome of a settlement and
  * change of ownership, with partition and fence.
@@ -60,7 +61,7 @@ enum { BATCH = 64, OPEN_MS = 60000, END_MS = 60000 };
 static struct {
     const char *topic, *group, *name, *order;
     int64_t partitions, answer, led;
-    int64_t key, keys, count, rate, timeout;
+    int64_t key, keys, count, rate, timeout, window;
     int64_t lease, drain, block, in_flight, batch, work, limit, threads;
     uint64_t slow_id;
     int64_t slow_ms;
@@ -73,6 +74,7 @@ static struct {
         .key = 1,
         .keys = 16,
         .timeout = 60000,
+        .window = 64,
         .lease = 2000,
         .drain = 5000,
         .block = 200,
@@ -145,6 +147,7 @@ static bool set_number(const char *name, int64_t value)
         { "keys", &o.keys },
         { "count", &o.count },
         { "rate", &o.rate },
+        { "window", &o.window },
         { "timeout", &o.timeout },
         { "lease", &o.lease },
         { "drain", &o.drain },
@@ -202,6 +205,7 @@ static leat_topic *open_topic(leat_client *c)
 {
     leat_topic_opts opts = { .auto_create = true,
                              .partitions = (int)o.partitions,
+                             .window = (int)o.window,
                              .max_queued = 4096,
                              .timeout_ms = o.timeout,
                              .log = { log_line, NULL, LEAT_LOG_ERROR } };

@@ -61,6 +61,10 @@ class Ledgers:
         seen = table.get(r.key, b"")
         return r.seq < len(seen) and seen[r.seq]
 
+    def was_acked(self, key, seq):
+        seen = self.acked.get(key, b"")
+        return bool(seq < len(seen) and seen[seq])
+
     def take(self, r):
         if self.keep:
             self.records.append(r)
