@@ -1,11 +1,11 @@
 /*
  * topic_told.h: what a producer told of each message, compared with the logs.
  *
- * Message i has the body "i" and is entered here before it is published.  After
- * a run every accepted one was told once, and the logs hold each message that
- * was called persisted once, where it was said to be, none that was called
- * failed, and each unknown one at most once; within a partition they stand in
- * the order of publishing.
+ * Message i has the body "i", padded if wished, and is entered here before it
+ * is published.  After a run every accepted one was told once, and the logs hold
+ * each message that was called persisted once, where it was said to be, none
+ * that was called failed, and each unknown one at most once; within a partition
+ * they stand in the order of publishing.
  *
  * Threads: told_on is called by one thread at a time.
  */
@@ -31,6 +31,8 @@ typedef struct told {
     atomic_int all; /* outcomes */
     atomic_int ok, failed, unknown;
     char last[240]; /* text of the last failure */
+    char *padded;   /* NULL: bodies are as short as can be */
+    size_t pad;     /* bytes of a body otherwise; one thread publishes */
 } told;
 
 struct told_arg {
@@ -48,8 +50,18 @@ static inline told *told_new(int count)
     return l;
 }
 
+/* Bodies of n bytes from now on. */
+static inline void told_pad(told *l, size_t n)
+{
+    l->padded = malloc(n);
+    assert_non_null(l->padded);
+    memset(l->padded, ' ', n);
+    l->pad = n;
+}
+
 static inline void told_free(told *l)
 {
+    free(l->padded);
     free(l->m);
     free(l);
 }
@@ -78,15 +90,19 @@ static inline void told_on(void *arg, const leat_position *at,
 static inline leat_code told_publish(told *l, leat_topic *t, int i,
                                      const char *key, leat_error *err)
 {
-    char body[16];
+    char text[16], *body = l->padded ? l->padded : text;
     struct told_arg *a = malloc(sizeof *a);
     assert_non_null(a);
     *a = (struct told_arg){ l, i };
-    snprintf(body, sizeof body, "%d", i);
+    size_t n = (size_t)snprintf(text, sizeof text, "%d ", i);
+    if (l->padded) {
+        memcpy(body, text, n);
+        n = l->pad;
+    }
     atomic_store(&l->m[i].accepted, true);
     leat_code rc = leat_topic_publish(
-        t, &(leat_msg){ .key = leat_str(key), .body = leat_str(body) }, told_on,
-        a, err);
+        t, &(leat_msg){ .key = leat_str(key), .body = leat_mem(body, n) },
+        told_on, a, err);
     if (rc != LEAT_OK) {
         atomic_store(&l->m[i].accepted, false);
         free(a);
