@@ -66,6 +66,19 @@ static bool write_all(int fd, const char *p, size_t n)
 
 /* ---- raw: publish ----------------------------------------------------- */
 
+/* "$n\r\n", for n below 1000 */
+static char *put_size(char *p, long n)
+{
+    *p++ = '$';
+    if (n >= 100)
+        *p++ = (char)('0' + n / 100);
+    if (n >= 10)
+        *p++ = (char)('0' + n / 10 % 10);
+    *p++ = (char)('0' + n % 10);
+    memcpy(p, "\r\n", 2);
+    return p + 2;
+}
+
 /* One message as the codec writes it, once as a command, once measured as it
  * comes back. */
 static bool encode(struct work *w)
@@ -79,15 +92,15 @@ static bool encode(struct work *w)
         return false;
     size_t n = leat_fields_count(f);
     char *p = w->add;
-    p += sprintf(p, "*%zu\r\n$4\r\nXADD\r\n$5\r\nbench\r\n$1\r\n*\r\n",
-                 3 + 2 * n);
+    p += snprintf(p, ROOM, "*%zu\r\n$4\r\nXADD\r\n$5\r\nbench\r\n$1\r\n*\r\n",
+                  3 + 2 * n);
     char *fields = p;
     for (size_t i = 0; i < 2 * n; i++) {
         leat_bytes b = leat_fields_pairs(f)[i];
-        p += sprintf(p, "$%zu\r\n", b.n);
+        p = put_size(p, (long)b.n);
         memcpy(p, b.p, b.n);
-        p += b.n;
-        p += sprintf(p, "\r\n");
+        memcpy(p + b.n, "\r\n", 2);
+        p += b.n + 2;
     }
     w->add_size = (size_t)(p - w->add);
     w->fields = (size_t)(p - fields) +
@@ -202,14 +215,14 @@ static int read_reply(struct in *in, const struct work *w, char *out,
     (void)line(in, ok); /* $5 */
     (void)bytes(in, 7, ok);
     long n = line(in, ok);
-    char *p = out + sprintf(out,
-                            "*%ld\r\n$4\r\nXACK\r\n$5\r\nbench\r\n$1\r\n"
-                            "g\r\n",
-                            3 + n);
+    char *p = out + snprintf(out, ROOM,
+                             "*%ld\r\n$4\r\nXACK\r\n$5\r\nbench\r\n$1\r\n"
+                             "g\r\n",
+                             3 + n);
     for (long i = 0; *ok && i < n; i++) {
         (void)line(in, ok); /* *2 */
         long id = line(in, ok);
-        p += sprintf(p, "$%ld\r\n", id);
+        p = put_size(p, id);
         char *at = bytes(in, (size_t)id + 2, ok);
         if (!*ok)
             break;

@@ -1,25 +1,29 @@
 /*
- * stream.c: put a thousand messages on a Redis stream in one pipeline, then
- * read them back.
+ * stream.c: put a thousand messages on a stream, each confirmed, and work them
+ * off with a group.
  *
  *   cc stream.c $(pkg-config --cflags --libs leat) -o stream
  *   ./stream redis://localhost        or: ./stream embedded:
  *
- * Each message is told how it ended: added, certainly not, or unknown.
+ * Each message is told how it ended: added, certainly not, or unknown.  Every
+ * hundredth handling fails and is tried again after 10 ms.
  */
 #include <leat/leat.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <unistd.h>
 
 enum { COUNT = 1000 };
 
 struct tally {
-    int added, failed, unknown;
+    atomic_int added, failed, unknown;
 };
 
-static void on_added(void *arg, const leat_reply *reply, const leat_error *err)
+/* Runs on the sink's thread. */
+static void on_added(void *arg, const leat_position *at, const leat_error *err)
 {
     struct tally *t = arg;
-    (void)reply;
+    (void)at; /* the entry's id */
     if (!err)
         t->added++;
     else if (err->code == LEAT_EUNKNOWN)
@@ -28,72 +32,53 @@ static void on_added(void *arg, const leat_reply *reply, const leat_error *err)
         t->failed++;
 }
 
-/* XADD orders * field value ...: the fields are the codec's. */
-static leat_code add(leat_conn *conn, leat_fields *f, const leat_msg *m,
-                     struct tally *t, leat_error *err)
-{
-    leat_bytes argv[16] = { leat_str("XADD"), leat_str("orders"),
-                            leat_str("*") };
-    leat_fields_clear(f);
-    leat_code rc = leat_codec_native.encode(&leat_codec_native, m, 1, f, err);
-    if (rc != LEAT_OK)
-        return rc;
-    size_t n = 2 * leat_fields_count(f);
-    for (size_t i = 0; i < n; i++)
-        argv[3 + i] = leat_fields_pairs(f)[i];
-    return leat_conn_send(conn, argv, 3 + n,
-                          &(leat_send_opts){ .fn = on_added, .arg = t }, err);
-}
-
-static leat_code write_all(leat_conn *conn, leat_fields *f, leat_error *err)
+static leat_code publish(leat_stream *orders, leat_error *err)
 {
     struct tally t = { 0 };
-    leat_code rc = LEAT_OK;
+    leat_sink *k = leat_stream_sink(orders, NULL, err);
+    leat_code rc = k ? LEAT_OK : err->code;
     for (int i = 0; i < COUNT && rc == LEAT_OK; i++) {
-        char id[32], body[32];
-        snprintf(id, sizeof id, "order-%d", i);
+        char body[32];
         snprintf(body, sizeof body, "{\"order\":%d}", i);
-        leat_msg m = { .id = leat_str(id),
-                       .type = leat_str("order.placed"),
+        leat_msg m = { .type = leat_str("order.placed"),
                        .body = leat_str(body) };
-        rc = add(conn, f, &m, &t, err);
+        rc = leat_sink_publish(k, &m, 1, on_added, &t, err);
     }
     if (rc == LEAT_OK)
-        rc = leat_conn_drain(conn, 0, err);
+        rc = leat_sink_flush(k, 10000, err);
+    leat_sink_close(k);
     printf("%d added, %d failed, %d unknown\n", t.added, t.failed, t.unknown);
     return rc;
 }
 
-/* An entry is [id, [field, value, ...]]. */
-static leat_code show(const leat_reply *entry, leat_fields *f, leat_error *err)
+struct work {
+    atomic_int handled, repeated;
+};
+
+/* Runs on the runner's threads. */
+static leat_verdict bill(leat_ctx *x, void *arg)
 {
-    const leat_reply *pairs = leat_reply_at(entry, 1);
-    const leat_msg *m;
-    size_t n;
-    leat_code rc = LEAT_OK;
-    leat_fields_clear(f);
-    for (size_t i = 0; i + 1 < leat_reply_len(pairs) && rc == LEAT_OK; i += 2)
-        rc = leat_fields_add(f, leat_reply_bytes(leat_reply_at(pairs, i)),
-                             leat_reply_bytes(leat_reply_at(pairs, i + 1)),
-                             err);
-    if (rc == LEAT_OK)
-        rc = leat_codec_native.decode(&leat_codec_native, f, &m, &n, err);
-    if (rc == LEAT_OK)
-        printf("%.*s: %.*s\n", (int)m->id.n, (const char *)m->id.p,
-               (int)m->body.n, (const char *)m->body.p);
-    return rc;
+    struct work *w = arg;
+    if (leat_delivery_redelivered(leat_ctx_delivery(x)))
+        w->repeated++;
+    else if (leat_delivery_position(leat_ctx_delivery(x)).seq % 100 == 99)
+        return leat_ctx_nack(x, 10);
+    w->handled++;
+    return LEAT_ACK;
 }
 
-static leat_code read_last(leat_conn *conn, leat_fields *f, leat_error *err)
+static leat_code consume(leat_stream *orders, leat_error *err)
 {
-    const leat_reply *r;
-    leat_code rc = leat_conn_call(
-        conn,
-        LEAT_ARGS(leat_str("XREVRANGE"), leat_str("orders"), leat_str("+"),
-                  leat_str("-"), leat_str("COUNT"), leat_str("3")),
-        NULL, &r, err);
-    for (size_t i = 0; rc == LEAT_OK && i < leat_reply_len(r); i++)
-        rc = show(leat_reply_at(r, i), f, err);
+    struct work w = { 0 };
+    leat_source *q = leat_stream_source(orders, "billing", NULL, err);
+    leat_run *r = leat_run_start(q, bill, &w, NULL, err);
+    if (!r)
+        return err->code;
+    for (int i = 0; i < 10000 && w.handled < COUNT; i++)
+        usleep(1000);
+    leat_code rc = leat_run_stop(r, 0, err);
+    printf("%d handled, %s tried again\n", w.handled,
+           w.repeated > 0 ? "some" : "none");
     return rc;
 }
 
@@ -102,16 +87,13 @@ int main(int argc, char **argv)
     leat_error err;
     leat_client *c = leat_client_open(argc > 1 ? argv[1] : "embedded:", NULL,
                                       &err);
-    leat_conn *conn = c ? leat_client_lend(c, 5000, &err) : NULL;
-    leat_fields *f = conn ? leat_fields_new(&err) : NULL;
-    leat_code rc = f ? write_all(conn, f, &err) : err.code;
+    leat_stream *orders = c ? leat_stream_open(c, "orders", NULL, &err) : NULL;
+    leat_code rc = orders ? publish(orders, &err) : err.code;
     if (rc == LEAT_OK)
-        rc = read_last(conn, f, &err);
+        rc = consume(orders, &err);
     if (rc != LEAT_OK)
         fprintf(stderr, "stream: %s\n", err.msg);
-    leat_fields_free(f);
-    if (c)
-        leat_client_return(c, conn);
+    leat_stream_close(orders);
     leat_client_close(c);
     return rc == LEAT_OK ? 0 : 1;
 }

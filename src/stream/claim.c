@@ -60,11 +60,14 @@ static bool over(stream_source *s, const leat_error *err)
     return err != NULL;
 }
 
+/* A call could not even be queued.  Before one is, busy is set: should the
+ * connection break at once, the answer comes first. */
 static void sent(stream_source *s, leat_code rc, const leat_error *err)
 {
-    s->busy = rc == LEAT_OK;
-    if (rc != LEAT_OK)
-        leat__stream_refused(s, &s->links[0], err);
+    if (rc == LEAT_OK)
+        return;
+    s->busy = false;
+    leat__stream_refused(s, &s->links[0], err);
 }
 
 /* ---- parking ---------------------------------------------------------- */
@@ -200,6 +203,7 @@ static void take(stream_source *s, stream_link *l)
         argv[4 + i] = leat__stream_id_format(s->take[i], id[i]);
     s->take_ready = false;
     s->take_ns = leat__now_ns();
+    s->busy = true;
     leat_code rc = leat__script_send(l->conn, &leat__script_stream_take,
                                      &s->key, 1, argv, 4 + s->take_count,
                                      &(leat_send_opts){ on_take, s, 0 }, &e);
@@ -230,6 +234,7 @@ static void on_group(void *arg, const leat_reply *r, const leat_error *err)
 static void make_group(stream_source *s, stream_link *l)
 {
     leat_error e;
+    s->busy = true;
     leat_code rc = leat_conn_send(
         l->conn,
         LEAT_ARGS(leat_str("XGROUP"), leat_str("CREATE"), s->key, s->group,
@@ -287,6 +292,7 @@ static void send_page(stream_source *s, stream_link *l, leat_position from,
                           leat_str("+"),
                           leat__arg_int(n, (int64_t)s->page),
                           s->consumer };
+    s->busy = true;
     leat_code rc = leat_conn_send(l->conn, argv, own ? 7 : 6,
                                   &(leat_send_opts){ fn, s, 0 }, &e);
     sent(s, rc, &e);
@@ -413,6 +419,7 @@ static void autoclaim(stream_source *s, stream_link *l)
                           leat__stream_id_format(s->claim_at, at),
                           leat__arg_int(n, (int64_t)s->page) };
     s->take_ns = leat__now_ns();
+    s->busy = true;
     leat_code rc = leat__script_send(
         l->conn, &leat__script_stream_autoclaim, &s->key, 1, argv, 5,
         &(leat_send_opts){ on_autoclaim, s, 0 }, &e);
@@ -511,6 +518,7 @@ static void remove_next(stream_source *s, stream_link *l)
     leat_bytes argv[] = { s->group, leat_str(name) };
     leat_error e;
     s->sweep_next += argv[1].n + 1;
+    s->busy = true;
     leat_code rc = leat__script_send(l->conn, &leat__script_stream_remove,
                                      &s->key, 1, argv, 2,
                                      &(leat_send_opts){ on_removed, s, 0 }, &e);
@@ -521,6 +529,7 @@ static void find_names(stream_source *s, stream_link *l)
 {
     leat_error e;
     s->sweep = false;
+    s->busy = true;
     leat_code rc = leat_conn_send(
         l->conn,
         LEAT_ARGS(leat_str("XINFO"), leat_str("CONSUMERS"), s->key, s->group),

@@ -490,6 +490,8 @@ static void sleep_until(stream_source *s, int64_t due)
         short out = leat__outq_left(&c->out) > 0 ? POLLOUT : 0;
         p[n++] = (struct pollfd){ .fd = leat_conn_fd(c),
                                   .events = (short)(POLLIN | out) };
+        if (leat_conn_fd(c) < 0)
+            due = 0; /* it broke while we wrote */
     }
     due = fall_asleep(s, due);
     int64_t left = due == INT64_MAX ? -1 : due - leat__now_ns();

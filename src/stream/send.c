@@ -261,6 +261,8 @@ static void sleep_until(sink_lane *l, int64_t due)
         short out = leat__outq_left(&l->conn->out) > 0 ? POLLOUT : 0;
         p[n++] = (struct pollfd){ .fd = leat_conn_fd(l->conn),
                                   .events = (short)(POLLIN | out) };
+        if (leat_conn_fd(l->conn) < 0)
+            due = 0; /* it broke while we wrote */
     }
     int64_t left = due == INT64_MAX ? -1 : due - leat__now_ns();
     if (due != INT64_MAX && left < 0)

@@ -314,29 +314,32 @@ static stream_entry *take_settled(stream_source *s)
     return e;
 }
 
+/* Scripts never go with a read: one that the server has to be told in full
+ * would be told behind it, and wait. */
 void leat__stream_settle_send(stream_source *s, stream_link *l)
 {
     bundle plain = { .send = send_xack, .most = STREAM_XACK };
     bundle fenced = { .send = send_ack, .most = STREAM_CHUNK };
     bundle back = { .send = send_idle, .most = STREAM_CHUNK };
+    stream_link *side = &s->links[0];
     int64_t now = leat__now_ns();
 
-    if (s->retry_ns > now || !l->conn)
+    if (s->retry_ns > now || !l->conn || !side->conn)
         return;
     for (stream_entry *e = take_settled(s), *next; e; e = next) {
         next = e->next;
         if (e->nacked ? e->delay_ms == INT64_MAX : e->committed)
             finish_here(s, e);
         else if (e->nacked)
-            bundle_add(s, l, &back, e);
+            bundle_add(s, side, &back, e);
         else if (now < e->since_ns + s->safe_ns)
             bundle_add(s, l, &plain, e);
         else
-            bundle_add(s, l, &fenced, e);
+            bundle_add(s, side, &fenced, e);
     }
     bundle_go(s, l, &plain);
-    bundle_go(s, l, &fenced);
-    bundle_go(s, l, &back);
+    bundle_go(s, side, &fenced);
+    bundle_go(s, side, &back);
 }
 
 /* ---- the end ---------------------------------------------------------- */

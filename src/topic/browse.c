@@ -15,6 +15,7 @@
 #include "base/system.h"
 #include "topic/describe.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 enum {
@@ -427,6 +428,7 @@ static leat_code add_parts(leat_browse *b, const leat__topic_at *t,
         p->number = o->one ? o->partition : (uint32_t)i;
         leat__key_log(&p->key, t->prefix, t->name, t->meta.legacy, p->number);
     }
+    assert(b->count > 0);
     b->page_size = PAGE_TOTAL / b->count;
     if (b->page_size < 1)
         b->page_size = 1;

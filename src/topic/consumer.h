@@ -22,8 +22,9 @@
  * background thread does, when something is due.
  *
  * A partition's hand-outs are written to the server's socket before the user
- * gets them: a process that dies then has told, also if nobody waited for the
- * answer.
+ * gets them: a process that dies then has told, but for a rare case, also if
+ * nobody waited for the answer.  It is waited for where a message was out
+ * before: of those the count is exact.
  */
 #ifndef LEAT_TOPIC_CONSUMER_H
 #define LEAT_TOPIC_CONSUMER_H

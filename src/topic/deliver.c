@@ -268,9 +268,11 @@ static int from_window(consumer *c, part *p, int64_t now_ns,
     return n;
 }
 
-static bool may_hand_out(const part *p)
+/* Not while the server refuses saves: hand-outs must be told. */
+static bool may_hand_out(const part *p, int64_t now_ns)
 {
-    return !p->draining && !p->gone && p->saves < LEAT__SAVES_MAX;
+    return !p->draining && !p->gone && p->saves < LEAT__SAVES_MAX &&
+           now_ns >= p->retry_ns;
 }
 
 /* With a third of the lease left without an answered beat, others may soon
@@ -314,7 +316,7 @@ int leat__deliver(consumer *c, leat_delivery **out, int max)
         return 0;
     for (uint32_t i = 0; i < c->owned_count && n < max; i++) {
         part *p = c->owned[(c->turn + i) % c->owned_count];
-        if (may_hand_out(p))
+        if (may_hand_out(p, now))
             n += from_window(c, p, now, out + n, max - n);
     }
     c->turn++;
@@ -343,9 +345,11 @@ bool leat__deliver_ready(consumer *c, int64_t now_ns, int64_t *due_ns)
         const part *p = c->owned[i];
         if (p->draining || p->gone)
             continue;
-        if (can && may_hand_out(p) && leat__window_ready(p->window, now_ns))
+        if (can && may_hand_out(p, now_ns) && leat__window_ready(p->window, now_ns))
             return true;
         int64_t due = leat__window_due(p->window);
+        if (due < p->retry_ns)
+            due = p->retry_ns;
         if (due > now_ns && due < *due_ns)
             *due_ns = due;
     }

@@ -3,8 +3,9 @@
  *
  * A member writes its record with every beat (record.h) and gets all records
  * back, read at one moment.  From them it knows who lives (view.c) and plans
- * who should have what (plan.c).  It then acts for itself only: it gives up what
- * it has above its quota, and takes what is free and named its own by the plan.
+ * who should have what (plan.c).  It then acts for itself only: it gives up
+ * what it has above its quota, and takes what is free and named its own by the
+ * plan.
  *
  *      TAKE taken          DRAIN         drained, or too late: HAND done
  *   none ----> taking ----> owned ----> draining ----> handing ----> none
@@ -22,15 +23,16 @@
  * a partition free sees the plan that names its taker, and a promise to one who
  * does not know of it could only get stuck.
  *
- * What is not known is tried again.  A TAKE without an answer may have happened,
- * or may happen yet: then the lease is ours, we do not know it, and others are
- * refused in our name.  So a partition for which a TAKE was ever lost and that
- * stays free in the records is taken once more, by us, plan or not.  A HAND
- * without an answer is repeated with the same epoch.  A beat is one more beat.
+ * What is not known is tried again.  A TAKE without an answer may have
+ * happened, or may happen yet: then the lease is ours, we do not know it, and
+ * others are refused in our name.  So a partition for which a TAKE was ever
+ * lost and that stays free in the records is taken once more, by us, plan or
+ * not.  A HAND without an answer is repeated with the same epoch.  A beat is
+ * one more beat.
  *
  * After an outage nothing is dropped by the clock alone: nobody judged us if
  * nobody could look, and if somebody did, the lease says so to the next thing
- * we do; the consumer asks with every beat whether its leases are still its own.
+ * we do; the consumer asks with every beat whether its leases are its own.
  *
  * A member that sees a later life of its stable name gives up all, without
  * draining, and leaves.
@@ -42,134 +44,7 @@
 #include "topic/group.h"
 
 #include "base/mem.h"
-#include "topic/plan.h"
-#include "topic/view.h"
-
-#include <assert.h>
-
-enum {
-    TAKES_AT_ONCE = 256,  /* under way                                     */
-    REFUSED_AT_ONCE = 64, /* tried again after one look, in turn           */
-    FREE_FOR = 3,         /* plans, then a lost TAKE is tried again,       */
-    FREE_FOR_LONG = 30,   /* and once more if it was answered since        */
-    BURY_AT_ONCE = 16,
-    BURY_AFTER = 4, /* leases                                              */
-    NAME_ROOM = 4 * LEAT_NAME_MAX + 1
-};
-
-#define MS       ((int64_t)1000000)
-#define LONG_AGO (INT64_MIN / 4)
-
-enum state { NONE, TAKING, OWNED, DRAINING, HANDING };
-
-enum {
-    BUSY = 1,     /* an action of it is under way                           */
-    DRAINED = 2,  /* nothing of it is out                                   */
-    DOUBT = 4,    /* a TAKE was lost: it may be ours without our knowing    */
-    NOTED = 8,    /* there is a note of it                                  */
-    ANSWERED = 16 /* DOUBT, but one after it was answered                  */
-};
-
-struct part {
-    uint32_t ref; /* none: who is dead and has it, index in view + 1;      */
-                  /* taking: index in taking; owned and later: in own      */
-    uint8_t state, flags, todo;
-    uint8_t idle; /* plans in which it was free, with DOUBT                */
-};
-
-struct own {
-    uint32_t partition;
-    uint64_t epoch;
-    int64_t drain_ns; /* when draining is over                             */
-};
-
-struct taking {
-    uint32_t partition;
-    int64_t sent_ns;
-};
-
-struct note { /* who refused us */
-    uint32_t partition;
-    leat__nonce owner;
-};
-
-struct bits {
-    uint64_t *w;
-    uint32_t count, at;
-};
-
-struct leat__group {
-    leat__group_opts o;
-    char name[NAME_ROOM];
-    leat__view view;
-
-    struct part *part;
-    struct own *own;
-    size_t own_n, own_cap;
-    struct note *note;
-    size_t note_n, note_cap;
-    size_t turn; /* of the notes, see REFUSED_AT_ONCE                      */
-    struct bits todo, take; /* partitions with something to be given out   */
-    uint32_t words;
-    struct taking taking[TAKES_AT_ONCE];
-    size_t takes; /* under way */
-    size_t hands;
-    int64_t drain_ns; /* the first drain that is over, or INT64_MAX  */
-    leat__peer *bury[BURY_AT_ONCE];
-    size_t bury_n;
-
-    leat__buf record, claims;
-    bool claims_stale;
-    uint64_t beat, born;
-    bool registered; /* our record was in the last answer                  */
-    bool beating;    /* a BEAT is under way                                */
-    bool dirty;      /* our record says less than is the case              */
-    bool hinted, asked, failed;
-    bool restless;   /* something of ours is not done                      */
-    bool replan;     /* also if the next look shows nothing new            */
-    int64_t sent_ns; /* of the last BEAT, answered or not                  */
-    int64_t retry_ns;
-    int64_t safe_ns; /* sending of the last BEAT that counted              */
-    int64_t now_ns;  /* as last told                                       */
-    uint32_t members;
-    bool sure; /* all who share were seen to live */
-
-    bool leaving, superseded, out;
-    int64_t leave_ns; /* then we go, whatever is left                      */
-};
-
-/* ---- bits ------------------------------------------------------------- */
-
-static void bit_set(struct bits *b, uint32_t i)
-{
-    uint64_t m = UINT64_C(1) << (i % 64);
-    b->count += (b->w[i / 64] & m) == 0;
-    b->w[i / 64] |= m;
-}
-
-static void bit_clear(struct bits *b, uint32_t i)
-{
-    uint64_t m = UINT64_C(1) << (i % 64);
-    b->count -= (b->w[i / 64] & m) != 0;
-    b->w[i / 64] &= ~m;
-}
-
-/* Take the next one out, in turn; there is one. */
-static uint32_t bit_take(struct bits *b, uint32_t words)
-{
-    assert(b->count > 0);
-    while (b->w[b->at] == 0)
-        b->at = (b->at + 1) % words;
-    uint32_t i = b->at * 64 + (uint32_t)__builtin_ctzll(b->w[b->at]);
-    bit_clear(b, i);
-    return i;
-}
-
-static void bit_none(struct bits *b, uint32_t words)
-{
-    memset(b->w, 0, words * sizeof *b->w);
-    b->count = b->at = 0;
-}
+#include "topic/machine.h"
 
 /* ---- making ----------------------------------------------------------- */
 
@@ -259,11 +134,6 @@ static int64_t beat_at(const leat__group *g)
 
 /* ---- owning ----------------------------------------------------------- */
 
-static struct own *own_of(leat__group *g, uint32_t p)
-{
-    return &g->own[g->part[p].ref];
-}
-
 static void changed(leat__group *g)
 {
     g->claims_stale = g->dirty = g->replan = true;
@@ -290,259 +160,6 @@ static void own_remove(leat__group *g, uint32_t p)
     x->state = NONE;
     bit_clear(&g->todo, p);
     changed(g);
-}
-
-static bool owned(const struct part *x)
-{
-    return x->state >= OWNED;
-}
-
-static void to_do(leat__group *g, uint32_t p, leat__group_do what)
-{
-    g->part[p].todo = (uint8_t)what;
-    bit_set(&g->todo, p);
-}
-
-/* ---- the plan --------------------------------------------------------- */
-
-/* Whom a look shows as what. */
-static bool is_self(const leat__group *g, const leat__peer *p)
-{
-    return leat__nonce_compare(&p->nonce, &g->o.self) == 0;
-}
-
-static bool has_share(const leat__peer *p)
-{
-    return p->text.n > 0 && p->readable && !p->rec.leaving && !p->silent &&
-           !leat__peer_gone(p);
-}
-
-/* Room for making a plan, in one piece: owner, have, cap, quota. */
-struct room {
-    int32_t *owner;
-    uint32_t *have, *cap, *quota;
-};
-
-static leat_code make_room(struct room *r, uint32_t partitions, size_t members,
-                           leat_error *err)
-{
-    r->owner = leat__alloc((partitions + 3 * members) * sizeof *r->owner, err);
-    if (!r->owner)
-        return LEAT_ENOMEM;
-    r->have = (uint32_t *)r->owner + partitions;
-    r->cap = r->have + members;
-    r->quota = r->cap + members;
-    return LEAT_OK;
-}
-
-/* What one record claims.  as: its index, or HELD, or for the dead FREE, which
- * leaves a note of whom it is to be taken from. */
-static void claim(leat__group *g, struct room *r, const leat__peer *peer,
-                  int32_t as, uint32_t at)
-{
-    leat_bytes claims = peer->rec.claims;
-    uint32_t lo, hi;
-    while (leat__claims_next(&claims, &lo, &hi)) {
-        for (uint32_t p = lo; p <= hi && p < g->o.partitions; p++) {
-            if (as == LEAT__PLAN_FREE && g->part[p].state == NONE)
-                g->part[p].ref = at + 1;
-            else if (as != LEAT__PLAN_FREE && r->owner[p] < 0)
-                r->owner[p] = as;
-        }
-    }
-}
-
-static void clear_claims(leat__group *g, struct room *r)
-{
-    for (uint32_t p = 0; p < g->o.partitions; p++) {
-        r->owner[p] = LEAT__PLAN_FREE;
-        if (g->part[p].state == NONE)
-            g->part[p].ref = 0;
-    }
-}
-
-/* As what the claims of another count: its index, HELD, or FREE if it is dead.
- * Its index is the next one if it has a share. */
-static int32_t standing(const leat__peer *p, size_t members)
-{
-    if (has_share(p))
-        return (int32_t)members;
-    return leat__peer_gone(p) ? LEAT__PLAN_FREE : LEAT__PLAN_HELD;
-}
-
-/* Two that claim the same: one was judged dead by the other.  It is silent to
- * us, too, and what it claims is the other's. */
-static void survey_others(leat__group *g, struct room *r)
-{
-    size_t members = 0;
-    for (size_t i = 0; i < g->view.n; i++) {
-        const leat__peer *p = g->view.peers[i];
-        if (p->text.n == 0 || !p->readable)
-            continue;
-        if (!is_self(g, p))
-            claim(g, r, p, standing(p, members), (uint32_t)i);
-        members += is_self(g, p) ? !g->leaving : has_share(p);
-    }
-}
-
-/* Who shares, in the order of nonces; and how many live. */
-static void survey_members(leat__group *g, struct room *r, leat__plan *plan)
-{
-    plan->members = 0;
-    plan->me = SIZE_MAX;
-    g->members = 0;
-    g->sure = true;
-    for (size_t i = 0; i < g->view.n; i++) {
-        const leat__peer *p = g->view.peers[i];
-        bool self = is_self(g, p);
-        if (p->text.n == 0 || leat__peer_gone(p) ||
-            (self ? g->leaving : p->readable && p->rec.leaving))
-            continue;
-        g->members++;
-        if (!p->readable || (!self && !has_share(p)))
-            continue;
-        if (self)
-            plan->me = plan->members;
-        else if (!p->proven)
-            g->sure = false;
-        r->cap[plan->members++] = self ? g->o.cap : p->rec.cap;
-    }
-}
-
-/* Read all claims into r and plan; of ourselves what is, not what we said. */
-static void survey(leat__group *g, struct room *r, leat__plan *plan)
-{
-    clear_claims(g, r);
-    survey_members(g, r, plan);
-    survey_others(g, r);
-    int32_t me = plan->me < plan->members ? (int32_t)plan->me
-                                          : LEAT__PLAN_SPARE;
-    for (size_t i = 0; i < g->own_n; i++)
-        r->owner[g->own[i].partition] = me;
-}
-
-/* Drop the notes of what is no longer free; what is left is taken from its
- * owner if that is dead by now. */
-static void heed_notes(leat__group *g, const struct room *r)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < g->note_n; i++) {
-        struct note n = g->note[i];
-        struct part *x = &g->part[n.partition];
-        size_t at = leat__view_find(&g->view, &n.owner);
-        if (x->state != NONE || r->owner[n.partition] != LEAT__PLAN_FREE ||
-            at == SIZE_MAX) {
-            x->flags &= (uint8_t)~NOTED;
-            continue;
-        }
-        if (leat__peer_gone(g->view.peers[at])) {
-            x->ref = (uint32_t)at + 1;
-            x->flags &= (uint8_t)~NOTED;
-            continue;
-        }
-        g->note[kept++] = n;
-    }
-    g->note_n = kept;
-}
-
-static void want(leat__group *g, uint32_t p, size_t *noted)
-{
-    struct part *x = &g->part[p];
-    g->restless = true;
-    if (x->flags & BUSY)
-        return;
-    if (x->flags & NOTED) {
-        size_t turns = (g->note_n + REFUSED_AT_ONCE - 1) / REFUSED_AT_ONCE;
-        size_t k = (*noted)++ / REFUSED_AT_ONCE;
-        if (turns > 1 && k % turns != g->turn % turns)
-            return;
-    }
-    bit_set(&g->take, p);
-}
-
-/* May it be ours since a TAKE was lost?  It stays free though it is another's
- * to take.  A TAKE that was answered settles it, unless the lost one arrives
- * only after that. */
-static bool doubtful(struct part *x)
-{
-    if (!(x->flags & DOUBT))
-        return false;
-    if (x->idle < FREE_FOR_LONG)
-        x->idle++;
-    return x->idle >= (x->flags & ANSWERED ? FREE_FOR_LONG : FREE_FOR);
-}
-
-static void choose_takes(leat__group *g, const leat__plan *plan)
-{
-    uint64_t nth = 0;
-    size_t noted = 0;
-    for (uint32_t p = 0; p < plan->partitions; p++) {
-        int32_t owner = plan->owner[p];
-        bool ours = nth >= plan->first && nth < plan->end;
-        bool wanted = nth < plan->wanted;
-        nth += owner < 0;
-        if (owner != LEAT__PLAN_FREE || !wanted) {
-            g->part[p].idle = 0;
-            continue;
-        }
-        if (ours || doubtful(&g->part[p]))
-            want(g, p, &noted);
-        else if (g->part[p].flags & DOUBT)
-            g->restless = true;
-    }
-    g->turn++;
-}
-
-static void give(leat__group *g, uint32_t p)
-{
-    const struct part *x = &g->part[p];
-    if (x->flags & BUSY)
-        return;
-    if (x->state == OWNED)
-        to_do(g, p, LEAT__GROUP_DRAIN);
-    else if (x->state == HANDING || (x->flags & DRAINED) ||
-             own_of(g, p)->drain_ns <= g->now_ns)
-        to_do(g, p, LEAT__GROUP_HAND);
-}
-
-/* What is handed over already goes on; the rest as the plan says. */
-static void choose_gives(leat__group *g, const leat__plan *plan)
-{
-    for (size_t i = 0; i < g->own_n; i++) {
-        uint32_t p = g->own[i].partition;
-        bool spare = plan->owner[p] == LEAT__PLAN_SPARE;
-        if (spare && g->part[p].state == OWNED && !g->sure && !g->leaving)
-            g->restless = true; /* the one it is for may be dead */
-        else if (spare || g->part[p].state == HANDING)
-            give(g, p);
-        else if (g->part[p].state == DRAINING)
-            to_do(g, p, LEAT__GROUP_KEEP);
-    }
-}
-
-/* While our record is not there, others do not count on us: we keep what we
- * have and take nothing. */
-static void replan(leat__group *g, struct room *r)
-{
-    leat__plan plan = { .partitions = g->o.partitions,
-                        .owner = r->owner,
-                        .have = r->have,
-                        .cap = r->cap,
-                        .quota = r->quota };
-    g->replan = g->restless = false;
-    bit_none(&g->todo, g->words);
-    bit_none(&g->take, g->words);
-    survey(g, r, &plan);
-    if (!g->registered && !g->leaving) {
-        g->replan = true;
-        return;
-    }
-    leat__plan_make(&plan);
-    heed_notes(g, r);
-    if (plan.me < plan.members)
-        choose_takes(g, &plan);
-    choose_gives(g, &plan);
-    g->restless |= g->todo.count > 0 || g->takes > 0 || g->hands > 0;
 }
 
 /* ---- the end ---------------------------------------------------------- */
@@ -584,7 +201,7 @@ void leat__group_leave(leat__group *g, int64_t now_ns)
     g->leave_ns = now_ns + g->o.drain_ns + g->o.lease_ns;
     bit_none(&g->take, g->words);
     for (size_t i = 0; i < g->own_n && !g->superseded; i++)
-        give(g, g->own[i].partition);
+        leat__share_give(g, g->own[i].partition);
 }
 
 /* Nothing is ours and nothing may become ours. */
@@ -642,10 +259,10 @@ leat_code leat__group_beat_done(leat__group *g, int64_t sent_ns, int64_t now_ns,
                                 const leat__group_record *records, size_t n,
                                 leat_error *err)
 {
-    struct room r = { 0 };
+    struct leat__share_room r = { 0 };
     bool news = false;
-    leat_code rc = make_room(&r, g->o.partitions,
-                             g->view.n + g->view.waiting + n + 1, err);
+    leat_code rc = leat__share_prepare(
+        &r, g->o.partitions, g->view.n + g->view.waiting + n + 1, err);
     if (rc == LEAT_OK)
         rc = leat__view_look(&g->view, sent_ns, now_ns, records, n, &news, err);
     if (rc != LEAT_OK) {
@@ -660,7 +277,7 @@ leat_code leat__group_beat_done(leat__group *g, int64_t sent_ns, int64_t now_ns,
         hand_all(g);
     }
     if (!g->superseded && (news || g->replan || g->restless))
-        replan(g, &r);
+        leat__share_plan(g, &r);
     choose_burials(g);
     leat__free(r.owner);
     return LEAT_OK;

@@ -6,12 +6,12 @@
  * same plan the same, and no one has to lead.
  *
  * What moves is what is free, what members have above their quotas (their
- * highest numbers), and what those have who leave.  It is dealt out in ascending
- * order: the first so many to the first member below its quota, and so on.
- * While the moves are carried out, in whatever order, the plan stays the same:
- * a partition that is handed over turns from spare to free, one that is taken
- * leaves the list together with one place of its taker, and the quotas do not
- * change by moves towards them (see odd_ones).
+ * highest numbers), and what those have who leave.  It is dealt out in
+ * ascending order: the first so many to the first member below its quota, and
+ * so on.  While the moves are carried out, in whatever order, the plan stays
+ * the same: a partition that is handed over turns from spare to free, one that
+ * is taken leaves the list together with one place of its taker, and the quotas
+ * do not change by moves towards them (see odd_ones).
  */
 #include "topic/plan.h"
 

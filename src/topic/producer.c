@@ -61,8 +61,8 @@ static leat_code meter(leat__producer *p, leat_error *err)
 
 static leat_code make_window(leat__producer *p, leat_error *err)
 {
-    uint64_t n = 16;
-    while (n < (uint64_t)p->opts->window && n < MAX_WINDOW)
+    uint64_t n = 32;
+    while (n < 2 * (uint64_t)p->opts->window && n < 2 * MAX_WINDOW)
         n *= 2;
     p->mask = n - 1;
     p->verdicts = leat__calloc(n, sizeof *p->verdicts, err);

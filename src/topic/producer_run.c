@@ -37,7 +37,7 @@ typedef struct nap {
     short events;
     int64_t until_ns; /* INT64_MAX: for ever */
     bool lingers;     /* for more messages to send */
-    bool full;        /* is the window: answers come first */
+    bool full;        /* is the window: answers come first  */
 } nap;
 
 void leat__producer_poke(leat__producer *p)
@@ -315,7 +315,7 @@ static nap plan_nap(const leat__producer *p)
               .until_ns = leat__conn_deadline(c) };
     if (leat__outq_left(&c->out) > 0)
         z.events |= POLLOUT;
-    z.full = p->full;
+    z.full = p->full && leat__conn_waiting(c) > 0;
     z.lingers = p->linger_until_ns != 0;
     if (z.lingers && p->linger_until_ns < z.until_ns)
         z.until_ns = p->linger_until_ns;

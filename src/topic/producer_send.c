@@ -129,19 +129,24 @@ void leat__producer_broken(leat__producer *p)
 
 /* ---- sending ---------------------------------------------------------- */
 
-/* One place is kept for WAIT. */
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* What is answered and not yet told takes no place in the window, but one among
+ * the verdicts.  One place of the connection is kept for WAIT. */
 static uint64_t room(const leat__producer *p)
 {
     const leat_conn *c = p->conn;
-    uint64_t flight = p->next - p->head, window = (uint64_t)p->opts->window;
+    uint64_t window = least((uint64_t)p->opts->window, c->window);
+    uint64_t flight = p->next - p->replied, untold = p->next - p->head;
     uint64_t slots = c->window - leat__conn_waiting(c);
-    if (c->window < window)
-        window = c->window;
     if (p->opts->replicas > 0 && slots > 0)
         slots--;
     if (flight >= window)
         return 0;
-    return window - flight < slots ? window - flight : slots;
+    return least(least(window - flight, slots), p->mask + 1 - untold);
 }
 
 /* Something may have to wait for more: then linger_until_ns says how long. */
@@ -215,19 +220,32 @@ static void push_wait(leat__producer *p)
         leat__conn_break(p->conn, &e);
 }
 
-bool leat__producer_send(leat__producer *p)
+/* Queue as much as may wait for the socket; false: there is no memory. */
+static bool push_some(leat__producer *p, uint64_t n, uint64_t *pushed)
 {
-    leat_conn *c = p->conn;
-    if (c->stale || !c->t || leat__outq_left(&c->out) >= UNSENT_MOST)
-        return false;
-    uint64_t n = take(p), i = 0;
-    while (i < n && leat__outq_left(&c->out) < UNSENT_MOST && push(p))
+    uint64_t i = 0;
+    while (i < n && leat__outq_left(&p->conn->out) < UNSENT_MOST && push(p))
         i++;
     if (i < n)
         give_back(p, n - i);
     if (i > 0 && p->opts->replicas > 0)
         push_wait(p);
-    if (leat__outq_left(&c->out) > 0)
-        (void)leat__conn_write_some(c, NULL);
-    return i == n && c->t && leat__outq_left(&c->out) == 0;
+    *pushed = i;
+    return i == n || !p->no_memory;
+}
+
+bool leat__producer_send(leat__producer *p)
+{
+    leat_conn *c = p->conn;
+    while (c->t && !c->stale && leat__outq_left(&c->out) < UNSENT_MOST) {
+        uint64_t n = take(p), pushed;
+        bool memory = push_some(p, n, &pushed);
+        if (leat__outq_left(&c->out) > 0)
+            (void)leat__conn_write_some(c, NULL);
+        if (!c->t || !memory || leat__outq_left(&c->out) > 0)
+            return false;
+        if (pushed == n)
+            return true;
+    }
+    return false;
 }

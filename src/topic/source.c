@@ -30,13 +30,35 @@ enum {
 
 /* ---- receive ---------------------------------------------------------- */
 
-/* Announce what was taken, and ask for more with it. */
+/* Of what is not out for the first time the server has said that it knows, or
+ * it is not ours any more. */
+static bool confirmed(leat_delivery **out, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const part *p = ((handed *)out[i])->part;
+        if (out[i]->redelivered && leat__part_epoch(p) == out[i]->fence &&
+            (p->saves > 0 || leat__window_unmarked(p->window)))
+            return false;
+    }
+    return true;
+}
+
+/* Announce what was taken, and ask for more with it.  What is in the socket
+ * when we die is read by the server, but not if it finds out by an answer that
+ * it cannot write.  For a first attempt that is good enough; one that may have
+ * killed before must not be begun untold. */
 static int announce(consumer *c, leat_delivery **out, int n)
 {
     int64_t now = leat__now_ns();
+    int64_t until = now + c->opts.lease_ms * 1000000 / 3;
     leat__read_step(c, now);
     leat__save_step(c, now);
-    if (leat__drive_flush(c))
+    bool told = leat__drive_flush(c);
+    while (told && !confirmed(out, n)) {
+        leat__drive(c, until);
+        told = c->cmd && leat__now_ns() < until;
+    }
+    if (told)
         return n;
     leat__deliver_undo(c, out, n);
     return 0;

@@ -11,8 +11,8 @@
  * Only time that we watched counts.  If two of our own answers are further
  * apart than half a lease, the server or we were away: then nothing is known of
  * that time, the others may not have been able to beat either, and every watch
- * starts anew.  A member that cannot reach a server that we can reach is dead to
- * us; a server that nobody reaches kills nobody.
+ * starts anew.  A member that cannot reach a server that we can reach is dead
+ * to us; a server that nobody reaches kills nobody.
  *
  * Before, after half a lease, it is silent: it keeps what it claims but has no
  * share in the plan.  That moves nothing by itself.  But one that joins after a

@@ -7,8 +7,6 @@
 #include "stream_help.h"
 #include "support/tcpfault.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 static tcpfault *proxy;
@@ -156,37 +154,26 @@ static void a_lost_answer_of_a_claim_is_found_again(void **state)
 
 /* ---- weather ---------------------------------------------------------- */
 
-static void *drops(void *arg)
-{
-    atomic_bool *stop_it = arg;
-    unsigned x = 12345;
-    while (!atomic_load(stop_it)) {
-        x = x * 1103515245 + 12345;
-        tcpfault_drop(proxy, 0, x & 65536);
-        wait_nap(20 + x / 65536 % 30);
-    }
-    return NULL;
-}
-
 /* Every entry once, as nothing comes back by idleness, and every settlement
- * with an outcome. */
+ * with an outcome.  No oftener than the client's budget of connects allows. */
 static void
 nothing_is_delivered_twice_or_lost_while_connections_drop(void **state)
 {
-    enum { N = 3000 };
+    enum { WAVES = 20, EACH = 100, N = WAVES * EACH };
     static bool seen[N];
     memset(seen, 0, sizeof seen);
-    atomic_bool stop_it = false;
-    pthread_t t;
     (void)state;
-    publish(0, N);
     leat_source *q = subscribe_on(
         through, NULL,
         &(leat_stream_source_opts){ .batch = 20, .connections = 2 });
-    assert_int_equal(pthread_create(&t, NULL, drops, &stop_it), 0);
-    receive_all(q, N, seen, N);
-    atomic_store(&stop_it, true);
-    pthread_join(t, NULL);
+    for (int i = 0; i < WAVES; i++) {
+        publish(i * EACH, EACH);
+        receive_all(q, 5 * i, seen, N);
+        tcpfault_drop(proxy, 0, i % 2);
+        receive_all(q, EACH - 5 * i, seen, N);
+        if (i % 4 == 0)
+            tcpfault_drop(proxy, 0, true);
+    }
     flush(q);
     assert_int_equal(pending(), 0);
     assert_null(next_within(q, 0));

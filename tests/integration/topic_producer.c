@@ -319,6 +319,22 @@ static void threads_publish_beside_each_other(void **state)
     told_free(l);
 }
 
+/* If it were refilled only when somebody looks, once a second, this would take
+ * minutes. */
+static void a_small_window_is_refilled_at_once(void **state)
+{
+    told *l = told_new(10000);
+    (void)state;
+    leat_topic *t = open_topic(&(leat_topic_opts){ .window = 16 });
+    for (int i = 0; i < l->count; i++)
+        must(told_publish(l, t, i, NULL, err));
+    must(leat_topic_flush(t, SOON_MS, err));
+    assert_int_equal(l->ok, l->count);
+    leat_topic_close(t);
+    told_audit(l, server, 1);
+    told_free(l);
+}
+
 struct chain {
     leat_topic *t;
     atomic_int left;
@@ -736,6 +752,7 @@ int main(void)
         TEST(a_legacy_topic_is_written_to_as_it_is),
         TEST(a_topic_is_a_sink),
         TEST(threads_publish_beside_each_other),
+        TEST(a_small_window_is_refilled_at_once),
         TEST(a_callback_may_publish),
         TEST(a_callback_is_never_left_waiting_for_itself),
         TEST(a_full_topic_refuses_at_once_when_told_so),

@@ -1,8 +1,8 @@
 /*
  * sim_world.h: many members, one model of the server, and virtual time.
  *
- * Everything follows from the seed.  A fault that is found calls sim_fail, which
- * names the seed; `SIM_SEED=n SIM_VERBOSE=1` runs that one again aloud.
+ * Everything follows from the seed.  A fault that is found calls sim_fail,
+ * which names the seed; `SIM_SEED=n SIM_VERBOSE=1` runs that one again aloud.
  */
 #ifndef TESTS_SIM_WORLD_H
 #define TESTS_SIM_WORLD_H
