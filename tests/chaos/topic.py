@@ -15,9 +15,11 @@ them would be the producer's, as would be one that was written twice.
 
 At the end all is healed.  What was acknowledged must have had its effect, first
 effects of a key in its producer's order, nothing that was not sent, no epoch of
-a partition with two owners.  The effects are kept as a store would that refuses
-a lower fence (ledger.h): a consumer that was stopped inside its handler wakes
-up and does what it was about to, and nothing but a fence can tell.
+a partition with two owners.  In all that the server ever wrote, no cursor goes
+back and every epoch is above the one before.  The effects are kept as a store
+would that refuses a lower fence (ledger.h): a consumer that was stopped inside
+its handler wakes up and does what it was about to, and nothing but a fence can
+tell.
 
 Duplicates come from what was in flight when a fault struck, and are bounded.  A
 consumer has at most IN_FLIGHT messages in flight: so many may come again for
@@ -36,7 +38,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from chaos import (FAULTS, Clock, Proxy, Redis, Rig, finish, judge,  # noqa
                    options, say, wait_for)
-from topics import ACK, OWNER, Ledgers, Worker  # noqa
+from topics import ACK, OWNER, Ledgers, Worker, unfenced  # noqa
 
 PRODUCERS = 2
 KEYS = 16           # of each producer
@@ -410,6 +412,7 @@ def main():
         say(f"{time.monotonic() - start:7.2f}  all have ended")
         verdict = judge(rig, run.dir, o.seed, run.stuck)
         run.look_at_logs(verdict)
+        verdict["back"], verdict["fell"] = unfenced(run.redis)
     verdict["bound"] = run.bound + run.ledgers.losses(LEASE) * IN_FLIGHT
     verdict["repeated"] = max(verdict["duplicated"] - verdict["bound"], 0)
     verdict["unsettled"] = again
@@ -420,7 +423,8 @@ def main():
         ("partitions changed hands",
          run.ledgers.counts[OWNER] > 2 * PARTITIONS)],
         tuple(k for k in FAULTS if k != "duplicated") +
-        ("shared", "repeated", "unsettled", "misplaced", "written_twice"))
+        ("shared", "repeated", "unsettled", "misplaced", "written_twice",
+         "back", "fell"))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from chaos import Clock, Proxy, Redis, Rig, judge, wait_for  # noqa: E402
 from topics import (ACK, ASSIGNED, DELIVERY, EFFECT, LOST, OK,  # noqa: E402
-                    OWNER, SETTLED, STALE, UNKNOWN, Ledgers, Worker)
+                    OWNER, SETTLED, STALE, UNKNOWN, Ledgers, Worker,
+                    unfenced)
 
 PARTITIONS = 4
 IN_FLIGHT = 64
@@ -137,9 +138,10 @@ class Bench:
         self.leave(w)
         assert self.ledgers.read().twice == before, "the settled came back"
 
-    def end(self, producer=None, twice=None):
+    def end(self, producer=None, twice=None, forgot=False):
         """Drain, end all in order, judge.  twice: so many effects there may
-        be again, besides those of partitions lost by live owners."""
+        be again, besides those of partitions lost by live owners.  forgot: the
+        server's state was put back by hand."""
         if producer:
             producer.terminate()
             ends(producer, 0)
@@ -152,6 +154,8 @@ class Bench:
         verdict = judge(self.rig, self.dir, 0, 0)
         bad = {k: verdict[k] for k in BAD if verdict[k]}
         assert not bad, (bad, verdict)
+        if not forgot:
+            assert unfenced(self.redis) == (0, 0), unfenced(self.redis)
         if twice is not None:
             assert verdict["duplicated"] <= twice + lost * IN_FLIGHT, verdict
         return verdict
@@ -685,7 +689,7 @@ def e5_epochs_that_a_failover_forgot_are_never_anothers(b):
     b.send(200, role="third", key=200)
     b.drained()
     b.shared_out(old, new)
-    b.end()
+    b.end(forgot=True)
 
 
 def e7_a_server_that_stood_for_two_leases_has_single_owners(b):

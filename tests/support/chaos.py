@@ -124,7 +124,8 @@ class Redis:
         self.path = str(rig.dir / "s")
         self.argv = ["redis-server", "--port", "0", "--unixsocket", self.path,
                      "--dir", str(rig.dir), "--save", "", "--appendonly",
-                     "yes", "--appendfsync", "always", *config]
+                     "yes", "--appendfsync", "always",
+                     "--auto-aof-rewrite-percentage", "0", *config]
         self.process = None
         self.start()
 
@@ -135,6 +136,17 @@ class Redis:
 
     def kill(self):
         self.rig.kill(self.process)
+
+    def history(self):
+        """Every write it ever did, in order, as lists of bytes: what its
+        append-only file holds.  A script's effects are there as commands."""
+        for path in sorted(self.rig.dir.glob("appendonlydir/*.incr.aof"),
+                           key=lambda p: int(p.name.split(".")[-3])):
+            with open(path, "rb") as f:
+                while (head := f.readline()):
+                    if head[:1] == b"*":
+                        yield [f.read(int(f.readline()[1:]) + 2)[:-2]
+                               for _ in range(int(head[1:]))]
 
     def ask_all(self, line):
         """An answer that is a list of texts; None stands for nil."""

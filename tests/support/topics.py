@@ -95,6 +95,25 @@ class Ledgers:
                       key=lambda r: r.ns)
 
 
+def unfenced(redis, group="billing"):
+    """How often, in all that the server ever wrote, a cursor of the group went
+    back, and how often a lease was given with an epoch that did not rise."""
+    cursors, epochs, back, fell = {}, {}, 0, 0
+    for words in redis.history():
+        if words[0].upper() != b"HSET":
+            continue
+        key, fields = words[1], dict(zip(words[2::2], words[3::2]))
+        if key.endswith(f":cur:{group}".encode()) and b"c" in fields:
+            at = tuple(int(x) for x in fields[b"c"].split(b"-"))
+            back += at < cursors.get(key, (0, 0))
+            cursors[key] = at
+        if key.endswith(f":lease:{group}".encode()) and b"e" in fields:
+            epoch = int(fields[b"e"])
+            fell += epoch <= epochs.get(key, 0)
+            epochs[key] = epoch
+    return back, fell
+
+
 class Worker:
     """A process of topic_worker.c."""
 
