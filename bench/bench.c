@@ -15,6 +15,8 @@
 
 enum { ROUNDS = 9, MAX_ROUNDS = 101 };
 
+/* ---- clock and cores -------------------------------------------------- */
+
 int64_t bench_now_ns(void)
 {
     struct timespec t;
@@ -49,6 +51,34 @@ static double at(const double *sorted, int n, double q)
     return sorted[(int)(q * (n - 1) + 0.5)];
 }
 
+double bench_quantile(double *values, int n, double q)
+{
+    qsort(values, (size_t)n, sizeof *values, by_value);
+    return at(values, n, q);
+}
+
+double bench_median(double *values, int n)
+{
+    return bench_quantile(values, n, 0.5);
+}
+
+/* ---- what is wanted --------------------------------------------------- */
+
+static const char *only = "";
+
+void bench_only(const char *prefix)
+{
+    only = prefix ? prefix : "";
+}
+
+bool bench_wants(const char *name)
+{
+    size_t n = strlen(name), k = strlen(only);
+    return strncmp(only, name, n < k ? n : k) == 0;
+}
+
+/* ---- printing --------------------------------------------------------- */
+
 static void print(leat_json *j)
 {
     leat_json_end(j);
@@ -58,9 +88,88 @@ static void print(leat_json *j)
     leat_json_free(j);
 }
 
+/* Three digits behind the point are plenty, and none of a large number. */
+static void put(leat_json *j, const char *key, double v)
+{
+    if (v >= 1000 || v == (double)(int64_t)v)
+        leat_json_int(j, key, (int64_t)v);
+    else
+        leat_json_double(j, key, (double)(int64_t)(v * 1000) / 1000);
+}
+
+static leat_json *begin(const char *name, int payload, int in_flight,
+                        const char *unit)
+{
+    leat_json *j = leat_json_new(NULL);
+    leat_json_object(j, NULL);
+    leat_json_str(j, "bench", name);
+    if (payload)
+        leat_json_int(j, "payload", payload);
+    if (in_flight)
+        leat_json_int(j, "in_flight", in_flight);
+    leat_json_str(j, "unit", unit);
+    return j;
+}
+
+static void put_verdict(leat_json *j, double target, bool ok)
+{
+    leat_json_double(j, "target", target);
+    leat_json_bool(j, "ok", ok);
+}
+
+void bench_figure(const char *name, int payload, const char *unit, double value)
+{
+    leat_json *j = begin(name, payload, 0, unit);
+    put(j, "value", value);
+    print(j);
+}
+
+/* ---- pairs ------------------------------------------------------------ */
+
+static bool positive(const double *v, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!(v[i] > 0))
+            return false;
+    return n > 0;
+}
+
+/* The end of the interval that is nearer to the target decides. */
+static bool reached(const bench_pair *p, const double *ratio, int n)
+{
+    if (p->target == 0)
+        return true;
+    return p->less ? at(ratio, n, 0.05) <= p->target
+                   : at(ratio, n, 0.95) >= p->target;
+}
+
+bool bench_report(const bench_pair *p, double *ours, double *raw, int n)
+{
+    double ratio[MAX_ROUNDS];
+    bool ran = n <= MAX_ROUNDS && positive(ours, n) && positive(raw, n);
+    if (!ran) {
+        fprintf(stderr, "%s: the work failed\n", p->name);
+        n = n < 1 ? 1 : n;
+    }
+    for (int i = 0; i < n; i++)
+        ratio[i] = ran ? ours[i] / raw[i] : 0;
+    bench_median(ratio, n);
+    bool ok = ran && reached(p, ratio, n);
+
+    leat_json *j = begin(p->name, p->payload, p->in_flight, p->unit);
+    put(j, "value", bench_median(ours, n));
+    put(j, "raw", bench_median(raw, n));
+    put(j, "ratio", at(ratio, n, 0.5));
+    put(j, "low", at(ratio, n, 0.05));
+    put(j, "high", at(ratio, n, 0.95));
+    if (p->target != 0)
+        put_verdict(j, p->target, ok);
+    print(j);
+    return ok;
+}
+
 /* Who goes first alternates, so that neither profits from the order. */
-static bool measure(const bench_pair *p, int rounds, double *ours, double *raw,
-                    double *ratio)
+static void measure(const bench_pair *p, int rounds, double *ours, double *raw)
 {
     for (int i = 0; i < rounds; i++) {
         bool swap = i % 2;
@@ -70,66 +179,41 @@ static bool measure(const bench_pair *p, int rounds, double *ours, double *raw,
         if (!swap)
             raw[i] = p->raw(p->arg);
         if (ours[i] <= 0 || raw[i] <= 0)
-            return false;
-        ratio[i] = ours[i] / raw[i];
+            return;
     }
-    return true;
 }
 
 bool bench_run(const bench_pair *p)
 {
-    double ours[MAX_ROUNDS], raw[MAX_ROUNDS], ratio[MAX_ROUNDS];
+    double ours[MAX_ROUNDS] = { 0 }, raw[MAX_ROUNDS] = { 0 };
     int n = p->rounds ? p->rounds : ROUNDS;
 
+    if (!bench_wants(p->name))
+        return true;
     fprintf(stderr, "%s: %d rounds\n", p->name, n);
     p->ours(p->arg); /* warm both up */
     p->raw(p->arg);
-    bool ran = measure(p, n, ours, raw, ratio);
-    if (!ran)
-        fprintf(stderr, "%s: the work failed\n", p->name);
-    qsort(ours, (size_t)n, sizeof *ours, by_value);
-    qsort(raw, (size_t)n, sizeof *raw, by_value);
-    qsort(ratio, (size_t)n, sizeof *ratio, by_value);
-    bool ok = ran && at(ratio, n, 0.95) >= p->target;
-
-    leat_json *j = leat_json_new(NULL);
-    leat_json_object(j, NULL);
-    leat_json_str(j, "bench", p->name);
-    if (p->payload)
-        leat_json_int(j, "payload", p->payload);
-    if (p->in_flight)
-        leat_json_int(j, "in_flight", p->in_flight);
-    leat_json_str(j, "unit", p->unit);
-    leat_json_int(j, "value", (int64_t)at(ours, n, 0.5));
-    leat_json_int(j, "raw", (int64_t)at(raw, n, 0.5));
-    leat_json_double(j, "ratio", (int)(at(ratio, n, 0.5) * 1000) / 1000.0);
-    leat_json_double(j, "low", (int)(at(ratio, n, 0.05) * 1000) / 1000.0);
-    leat_json_double(j, "high", (int)(at(ratio, n, 0.95) * 1000) / 1000.0);
-    leat_json_double(j, "target", p->target);
-    leat_json_bool(j, "ok", ok);
-    print(j);
-    return ok;
+    measure(p, n, ours, raw);
+    return bench_report(p, ours, raw, n);
 }
 
 bool bench_count(const char *name, const char *unit, double value,
                  const char *peer, double peer_value, double target)
 {
     bool ok = value > 0 && value <= target;
-    leat_json *j = leat_json_new(NULL);
-    leat_json_object(j, NULL);
-    leat_json_str(j, "bench", name);
-    leat_json_str(j, "unit", unit);
-    leat_json_int(j, "value", (int64_t)value);
+    leat_json *j = begin(name, 0, 0, unit);
+    put(j, "value", value);
     if (peer)
-        leat_json_int(j, peer, (int64_t)peer_value);
-    leat_json_double(j, "target", target);
-    leat_json_bool(j, "ok", ok);
+        put(j, peer, peer_value);
+    put_verdict(j, target, ok);
     print(j);
     return ok;
 }
 
+/* ---- instructions ----------------------------------------------------- */
+
 /* The "summary:" line of callgrind's output file. */
-static double summary(const char *path)
+double bench_callgrind_total(const char *path)
 {
     char line[512];
     double total = -1;
@@ -161,8 +245,11 @@ static double counted_run(const char *argv0, const char *work, int n)
     }
     int status = 0;
     bool ran = pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
-    double total = ran ? summary(out) : -1;
-    unlink(out);
+    double total = ran ? bench_callgrind_total(out) : -1;
+    if (getenv("BENCH_KEEP")) /* for callgrind_annotate */
+        fprintf(stderr, "%s %d: %s\n", work, n, out);
+    else
+        unlink(out);
     return total;
 }
 

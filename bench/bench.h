@@ -24,25 +24,42 @@ typedef struct bench_pair {
     bench_fn *ours;   /* leat                                       */
     bench_fn *raw;    /* what it is measured against                */
     void *arg;
-    double target; /* ratio ours / raw to reach                  */
+    double target; /* ratio ours / raw to reach; 0: no target     */
     int rounds;    /* 0: 9                                       */
+    bool less;     /* the ratio is to stay below the target      */
 } bench_pair;
 
 /* Run and print; false when it failed or the target is missed. */
 bool bench_run(const bench_pair *p);
 
+/* Print what n rounds, measured elsewhere, gave; both are sorted by it. */
+bool bench_report(const bench_pair *p, double *ours, double *raw, int n);
+
 /* Print one count that must not exceed its target, beside another's. */
 bool bench_count(const char *name, const char *unit, double value,
                  const char *peer, double peer_value, double target);
 
+/* Print a figure that has no target. */
+void bench_figure(const char *name, int payload, const char *unit,
+                  double value);
+
+/* Only what begins by this, or is its beginning, is wanted; NULL: all. */
+void bench_only(const char *prefix);
+bool bench_wants(const char *name);
+
 /* Instructions that `argv0 --work NAME N` takes per operation, by callgrind:
  * the difference of two runs of different length; negative on failure. */
 double bench_instructions(const char *argv0, const char *work, int n);
+
+/* The total that callgrind wrote to this file; negative on failure. */
+double bench_callgrind_total(const char *path);
 
 /* Give the server one core and this program another, where there are two:
  * otherwise the scheduler's choice is most of what is measured. */
 void bench_pin(int server_pid);
 
 int64_t bench_now_ns(void);
+double bench_median(double *values, int n); /* sorts them */
+double bench_quantile(double *values, int n, double q);
 
 #endif

@@ -8,17 +8,13 @@
  */
 #include "support/redis.h"
 #include "bench.h"
+#include "raw.h"
 
 #include <leat/leat.h>
 
-#include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 enum { XADD = 0, PING = 1, BODY = 100, ROOM = 256 };
 
@@ -80,18 +76,6 @@ static double ours(void *arg)
 
 /* ---- raw -------------------------------------------------------------- */
 
-static int raw_connect(const char *path)
-{
-    struct sockaddr_un a = { .sun_family = AF_UNIX };
-    snprintf(a.sun_path, sizeof a.sun_path, "%s", path);
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof a) != 0) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
 static size_t encode(char *out, int command)
 {
     if (command == PING)
@@ -102,49 +86,18 @@ static size_t encode(char *out, int command)
                             BODY, body);
 }
 
-static bool write_all(int fd, const char *p, size_t n)
-{
-    while (n > 0) {
-        ssize_t w = write(fd, p, n);
-        if (w <= 0)
-            return false;
-        p += w;
-        n -= (size_t)w;
-    }
-    return true;
-}
-
-/* Lines read so far; an answer to XADD has two, to PING one. */
-static bool read_lines(int fd, uint64_t *lines, uint64_t until)
-{
-    static char in[65536];
-    while (*lines < until) {
-        ssize_t n = read(fd, in, sizeof in);
-        if (n <= 0)
-            return false;
-        for (const char *p = in;
-             (p = memchr(p, '\n', (size_t)(in + n - p))) != NULL; p++)
-            ++*lines;
-    }
-    return true;
-}
-
-static bool raw_all(int fd, const struct work *w, const char *batch,
+static bool raw_all(raw *r, const struct work *w, const char *batch,
                     size_t size, int half)
 {
-    uint64_t per = w->command == PING ? 1 : 2, lines = 0;
-    int sent = 0;
-    while (sent < w->count) {
-        if (!write_all(fd, batch, size))
+    uint64_t per = w->command == PING ? 1 : 2; /* lines of an answer */
+    for (int sent = 0; sent < w->count; sent += half)
+        if (!raw_write(r, batch, size) ||
+            (sent > 0 && !raw_lines(r, per * (uint64_t)half)))
             return false;
-        sent += half;
-        if (!read_lines(fd, &lines, per * (uint64_t)(sent - half)))
-            return false;
-    }
-    return read_lines(fd, &lines, per * (uint64_t)sent);
+    return raw_lines(r, per * (uint64_t)half);
 }
 
-static double raw(void *arg)
+static double bare(void *arg)
 {
     struct work *w = arg;
     int half = w->window / 2;
@@ -153,12 +106,11 @@ static double raw(void *arg)
     for (int i = 0; batch && i < half; i++)
         size += encode(batch + size, w->command);
 
-    int fd = raw_connect(w->socket);
+    raw *r = raw_open(w->socket);
     int64_t start = bench_now_ns();
-    bool ok = fd >= 0 && batch && raw_all(fd, w, batch, size, half);
+    bool ok = r && batch && raw_all(r, w, batch, size, half);
     double took = (double)(bench_now_ns() - start) / 1e9;
-    if (fd >= 0)
-        close(fd);
+    raw_close(r);
     free(batch);
     redis_int(w->server, "DEL bench");
     return ok ? w->count / took : -1;
@@ -207,6 +159,8 @@ static int work_main(const char *what, int n)
 
 static bool instructions(const char *argv0, const char *socket)
 {
+    if (!bench_wants("redis.xadd.client"))
+        return true;
     setenv("BENCH_SOCKET", socket, 1);
     fprintf(stderr, "redis.instructions: callgrind\n");
     double xadd = bench_instructions(argv0, "xadd", 10240);
@@ -222,6 +176,7 @@ int main(int argc, char **argv)
 
     if (argc == 4 && strcmp(argv[1], "--work") == 0)
         return work_main(argv[2], (int)strtol(argv[3], NULL, 10));
+    bench_only(argc > 1 ? argv[1] : NULL);
     redis_server *s = redis_start(NULL);
     if (!s)
         return 69;
@@ -233,11 +188,11 @@ int main(int argc, char **argv)
         w.count = 48 * 1024;
         w.command = XADD;
         ok &= bench_run(&(bench_pair){ "redis.xadd", "cmd/s", BODY, w.window,
-                                       ours, raw, &w, 0.9, 25 });
+                                       ours, bare, &w, 0.9, 25, false });
         w.command = PING;
         w.count = 96 * 1024;
         ok &= bench_run(&(bench_pair){ "redis.ping", "cmd/s", 0, w.window, ours,
-                                       raw, &w, 0.9, 25 });
+                                       bare, &w, 0.9, 25, false });
     }
     ok &= instructions(argv[0], redis_socket(s));
     redis_stop(s);

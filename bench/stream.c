@@ -476,12 +476,12 @@ int main(int argc, char **argv)
     redis_url_unix(s, w.url, sizeof w.url);
     bench_pin(redis_pid(s));
     ok &= bench_run(&(bench_pair){ "stream.publish", "msg/s", BODY, w.window,
-                                   publish, raw_publish, &w, 0.9, 15 });
+                                   publish, raw_publish, &w, 0.9, 15, false });
     ok &= raw_publish_all(&w); /* a backlog, read again and again */
     ok &= bench_run(&(bench_pair){ "stream.consume", "msg/s", BODY, 200,
-                                   consume, raw_consume, &w, 0.9, 15 });
+                                   consume, raw_consume, &w, 0.9, 15, false });
     ok &= bench_run(&(bench_pair){ "stream.cycle", "msg/s", BODY, w.window,
-                                   cycle, raw_cycle, &w, 0.85, 15 });
+                                   cycle, raw_cycle, &w, 0.85, 15, false });
     ok &= instructions(argv[0], &w);
     redis_stop(s);
     return ok ? 0 : 1;

@@ -174,7 +174,8 @@ typedef struct leat_topic_source_opts {
     const char *start; /* of a new group: "start", "end", an id "MS-SEQ",  */
                        /* or "@MS" since 1970; NULL: "start"               */
     leat_order order;
-    int batch;          /* messages asked for at once; 0: 100               */
+    int batch;          /* messages asked for at once, of a backlog up to   */
+                        /* four times as many; 0: 100                       */
     int max_in_flight;  /* read and unsettled; 0: 1000                      */
     int max_partitions; /* owned at most; 0: no limit                       */
     int64_t lease_ms;   /* silent for so long, a member is dead; 0: 15 s    */

@@ -68,18 +68,35 @@ uint32_t leat__crc32c_portable(uint32_t crc, const void *p, size_t n)
 #if defined(__x86_64__)
 #include <nmmintrin.h>
 
+static inline uint64_t eight(const unsigned char *s)
+{
+    uint64_t v;
+    memcpy(&v, s, sizeof v);
+    return v;
+}
+
 __attribute__((target("sse4.2"))) static uint32_t
 by_instruction(uint32_t crc, const void *p, size_t n)
 {
     const unsigned char *s = p;
     uint64_t wide = (uint32_t)~crc;
 
-    for (; n >= 8; s += 8, n -= 8) {
-        uint64_t v;
-        memcpy(&v, s, 8);
-        wide = _mm_crc32_u64(wide, v);
+    for (; n >= 32; s += 32, n -= 32) {
+        wide = _mm_crc32_u64(wide, eight(s));
+        wide = _mm_crc32_u64(wide, eight(s + 8));
+        wide = _mm_crc32_u64(wide, eight(s + 16));
+        wide = _mm_crc32_u64(wide, eight(s + 24));
     }
+    for (; n >= 8; s += 8, n -= 8)
+        wide = _mm_crc32_u64(wide, eight(s));
     uint32_t c = (uint32_t)wide;
+    if (n >= 4) {
+        uint32_t four;
+        memcpy(&four, s, 4);
+        c = _mm_crc32_u32(c, four);
+        s += 4;
+        n -= 4;
+    }
     for (; n > 0; s++, n--)
         c = _mm_crc32_u8(c, *s);
     return ~c;

@@ -606,6 +606,58 @@ static leat_code check_head(const entry *e, leat_error *err)
     return LEAT_OK;
 }
 
+static __attribute__((noinline)) leat_code
+decode_any(const entry *e, leat_fields *in, const leat_msg **m, size_t *n,
+           leat_error *err)
+{
+    const unsigned char *p = e->a.p;
+    assert(p); /* check_head refused an entry without it */
+    const char *b = e->b.n > 0 ? e->b.p : "";
+    reader r = { .p = p + HEAD,
+                 .end = p + e->a.n,
+                 .body = b,
+                 .body_end = b + e->b.n,
+                 .batch = p[FLAGS_AT] == BATCH,
+                 .in = in,
+                 .err = err };
+    return get_messages(&r, e->k, e->b, m, n);
+}
+
+enum { TIME_AT = HEAD + 1 + LEAT__UUID_BYTES, PLAIN = TIME_AT + 1 + 8 };
+
+/* One message with a UUID and a time and no other attribute, which is what a
+ * message of key and body becomes. */
+static inline bool is_plain(leat_bytes a)
+{
+    const unsigned char *p = a.p;
+    return a.n == PLAIN && p[FLAGS_AT] == 0 && p[HEAD] == ID_UUID &&
+           p[TIME_AT] == TIME;
+}
+
+/* The same as get_messages makes of it, in fewer steps. */
+static leat_code get_plain(const entry *e, leat_fields *in,
+                           const leat_msg **out, leat_error *err)
+{
+    struct {
+        leat_msg m;
+        char id[LEAT__UUID_TEXT];
+    } *to = leat_fields_alloc(in, sizeof *to, err);
+    const unsigned char *p = e->a.p;
+    uint64_t time;
+    if (!to)
+        return LEAT_ENOMEM;
+    memcpy(&time, p + TIME_AT + 1, sizeof time);
+    if (time == 0)
+        return bad_tag(err, TIME, "is empty");
+    leat__uuid_unpack(p + HEAD + 1, to->id);
+    to->m = (leat_msg){ .id = leat_mem(to->id, LEAT__UUID_TEXT),
+                        .key = e->k,
+                        .time_ms = (int64_t)le64toh(time),
+                        .body = e->b };
+    *out = &to->m;
+    return LEAT_OK;
+}
+
 static leat_code decode(const leat_codec *c, leat_fields *in,
                         const leat_msg **m, size_t *n, leat_error *err)
 {
@@ -617,17 +669,11 @@ static leat_code decode(const leat_codec *c, leat_fields *in,
         rc = check_head(&e, err);
     if (rc != LEAT_OK)
         return rc;
-    const unsigned char *p = e.a.p;
-    assert(p); /* check_head refused an entry without it */
-    const char *b = e.b.n > 0 ? e.b.p : "";
-    reader r = { .p = p + HEAD,
-                 .end = p + e.a.n,
-                 .body = b,
-                 .body_end = b + e.b.n,
-                 .batch = p[FLAGS_AT] == BATCH,
-                 .in = in,
-                 .err = err };
-    return get_messages(&r, e.k, e.b, m, n);
+    if (is_plain(e.a)) {
+        *n = 1;
+        return get_plain(&e, in, m, err);
+    }
+    return decode_any(&e, in, m, n, err);
 }
 
 const leat_codec leat_codec_native = {

@@ -54,17 +54,6 @@ const leat_error *leat_delivery_error(const leat_delivery *d)
     return d->error;
 }
 
-void leat__delivery_arm(leat_delivery *d, leat_source *s, int64_t deadline_ns)
-{
-    assert(d->attempt >= 1);
-    d->source = s;
-    d->next = NULL;
-    atomic_store_explicit(&d->deadline_ns, deadline_ns, memory_order_relaxed);
-    atomic_store_explicit(&d->refs, 1, memory_order_relaxed);
-    atomic_store_explicit(&d->stale, false, memory_order_relaxed);
-    atomic_store_explicit(&d->settled, false, memory_order_release);
-}
-
 leat_code leat__delivery_settle(leat_delivery *d, const leat__settlement *how)
 {
     if (atomic_exchange_explicit(&d->settled, true, memory_order_acq_rel))
@@ -88,8 +77,8 @@ void leat__delivery_drop(leat_delivery *d)
 
 leat_code leat_delivery_ack(leat_delivery *d)
 {
-    return leat__delivery_settle(
-        d, &(leat__settlement){ .verdict = LEAT__SETTLE_ACK });
+    static const leat__settlement ack = { .verdict = LEAT__SETTLE_ACK };
+    return leat__delivery_settle(d, &ack);
 }
 
 leat_code leat_delivery_nack(leat_delivery *d, int64_t delay_ms)

@@ -15,6 +15,7 @@
 #ifndef LEAT_MESSAGE_DELIVERY_H
 #define LEAT_MESSAGE_DELIVERY_H
 
+#include <assert.h>
 #include <leat/source.h>
 #include <stdatomic.h>
 
@@ -52,7 +53,17 @@ struct leat_delivery {
 };
 
 /* Make a filled delivery ready to be handed out. */
-void leat__delivery_arm(leat_delivery *d, leat_source *s, int64_t deadline_ns);
+static inline void leat__delivery_arm(leat_delivery *d, leat_source *s,
+                                      int64_t deadline_ns)
+{
+    assert(d->attempt >= 1);
+    d->source = s;
+    d->next = NULL;
+    atomic_store_explicit(&d->deadline_ns, deadline_ns, memory_order_relaxed);
+    atomic_store_explicit(&d->refs, 1, memory_order_relaxed);
+    atomic_store_explicit(&d->stale, false, memory_order_relaxed);
+    atomic_store_explicit(&d->settled, false, memory_order_release);
+}
 
 /* Settle; takes d.  LEAT_ESTALE: it was settled before, and nothing is done. */
 leat_code leat__delivery_settle(leat_delivery *d, const leat__settlement *how);

@@ -9,7 +9,10 @@
 #include "base/arena.h"
 #include "base/mem.h"
 
-enum { FIRST = 8 }; /* fields; the native codec has three */
+enum {
+    FIRST = 8, /* fields; the native codec has three */
+    MANY = 64  /* for several entries                */
+};
 
 struct leat_fields {
     leat_bytes *pairs; /* name, value, name, value, ...; in scratch */
@@ -60,10 +63,28 @@ __attribute__((noinline, cold)) static leat_code grow(leat_fields *f,
     return reserve(f, f->cap ? f->cap * 2 : FIRST, err);
 }
 
-leat_code leat__fields_next(leat_fields *f, size_t count, leat_error *err)
+__attribute__((noinline, cold)) static leat_code
+begin_anew(leat_fields *f, size_t count, leat_error *err)
 {
     f->count = 0;
-    return reserve(f, count ? count : 1, err);
+    return reserve(f, count > MANY ? count : MANY, err);
+}
+
+/* Behind those of the entry before, which stay. */
+static inline leat_code next(leat_fields *f, size_t count, leat_error *err)
+{
+    size_t used = f->count;
+    if (!f->pairs || f->cap - used < count)
+        return begin_anew(f, count, err);
+    f->pairs += 2 * used;
+    f->cap -= used;
+    f->count = 0;
+    return LEAT_OK;
+}
+
+leat_code leat__fields_next(leat_fields *f, size_t count, leat_error *err)
+{
+    return next(f, count, err);
 }
 
 leat_code leat_fields_add(leat_fields *f, leat_bytes name, leat_bytes value,
@@ -75,6 +96,14 @@ leat_code leat_fields_add(leat_fields *f, leat_bytes name, leat_bytes value,
     f->pairs[2 * f->count + 1] = value;
     f->count++;
     return LEAT_OK;
+}
+
+leat_bytes *leat__fields_begin(leat_fields *f, size_t count, leat_error *err)
+{
+    if (next(f, count, err) != LEAT_OK)
+        return NULL;
+    f->count = count;
+    return f->pairs;
 }
 
 void *leat_fields_alloc(leat_fields *f, size_t n, leat_error *err)

@@ -10,4 +10,8 @@
  * unlike after a clear, what was decoded from them stays valid. */
 leat_code leat__fields_next(leat_fields *f, size_t count, leat_error *err);
 
+/* The same, and they are there, to be filled in: name, value, name, ...  NULL:
+ * no memory. */
+leat_bytes *leat__fields_begin(leat_fields *f, size_t count, leat_error *err);
+
 #endif

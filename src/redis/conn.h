@@ -116,6 +116,10 @@ leat_code leat__conn_write_some(leat_conn *c, leat_error *err);
 leat_code leat__conn_read_some(leat_conn *c, bool wait, bool *got,
                                leat_error *err);
 
+/* Write what can be written, from inside a callback: whatever happens, the
+ * reply stays.  A failure is found again by the next flush. */
+void leat__conn_write_early(leat_conn *c);
+
 /* Flush, and read until at most in_flight commands wait. */
 leat_code leat__conn_await(leat_conn *c, size_t in_flight, leat_error *err);
 

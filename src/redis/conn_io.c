@@ -101,6 +101,18 @@ leat_code leat__conn_write_some(leat_conn *c, leat_error *err)
     return LEAT_OK;
 }
 
+void leat__conn_write_early(leat_conn *c)
+{
+    struct iovec v[GATHER];
+    if (own(c, NULL) != LEAT_OK || leat__outq_left(&c->out) == 0)
+        return;
+    stamp(c);
+    int pieces = leat__outq_gather(&c->out, v, GATHER);
+    ssize_t n = c->t->ops->sendv(c->t, v, pieces);
+    if (n > 0)
+        leat__outq_sent(&c->out, (size_t)n);
+}
+
 /* Room to receive into: move what is left to the front, or grow when a reply
  * fills the buffer, or give back what a large reply needed. */
 static leat_code make_room(leat_conn *c, leat_error *err)
@@ -139,8 +151,8 @@ leat_code leat__conn_process(leat_conn *c, leat_error *err)
         leat__resp_reset(&c->resp);
         c->held = false;
     }
+    leat_error e; /* one for all replies: it is large */
     while (c->in_start < c->in_end) {
-        leat_error e;
         size_t used;
         leat__resp_state st = leat__resp_decode(
             &c->resp, c->in + c->in_start, c->in_end - c->in_start, &used, &e);
@@ -258,11 +270,15 @@ leat_code leat_conn_flush(leat_conn *c, leat_error *err)
     return rc;
 }
 
+/* Once nothing is waited for, what else may have come can wait for the next
+ * time: asking in vain costs as much as receiving. */
 leat_code leat_conn_take(leat_conn *c, leat_error *err)
 {
     bool got = true;
     leat_code rc = leat__conn_process(c, err);
-    while (rc == LEAT_OK && got)
+    if (rc == LEAT_OK)
+        rc = leat__conn_read_some(c, false, &got, err);
+    while (rc == LEAT_OK && got && leat__conn_waiting(c) > 0)
         rc = leat__conn_read_some(c, false, &got, err);
     if (rc == LEAT_OK)
         rc = leat__conn_write_some(c, err);

@@ -24,14 +24,14 @@
 #include "base/mem.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <locale.h>
 #include <stdlib.h>
 
 enum {
     FIRST_NODES = 16,
     KEPT_NODES = 64 * 1024, /* more are freed after a small reply */
-    SHORT_HEAD = 4,         /* "$7
-"                            */
+    SHORT_HEAD = 5,         /* a sign, two digits and the end      */
     SHORT_BULK = 99,        /* bytes of a bulk, and of a line, that  */
     SHORT_LINE = 16,        /* take_plain takes                    */
     MAX_DIGITS = 19,        /* any such number fits in a uint64_t  */
@@ -595,18 +595,35 @@ static inline bool close_arrays(const leat__resp *d,
 }
 
 /* n of one or two digits, and CR LF; NULL when it is anything else.  There are
- * SHORT_HEAD - 1 bytes at s. */
-static inline const char *short_length(const char *s, const char *end,
-                                       uint32_t *n)
+ * SHORT_HEAD - 1 bytes at s, of which the last is only looked at for two. */
+static inline const char *short_length(const char *s, uint32_t *n)
 {
-    uint32_t a = digit(s[0]), b = digit(s[1]);
-    if (a > 9)
-        return NULL;
-    *n = a;
-    if (is_crlf(s + 1))
-        return s + 3;
+    uint32_t head;
+    memcpy(&head, s, sizeof head);
+    head = le32toh(head);
+    uint32_t a = (head & 255) - '0', b = (head >> 8 & 255) - '0';
+    if ((head & 0xffff00) == ('\r' << 8 | '\n' << 16)) {
+        *n = a;
+        return a < 10 ? s + 3 : NULL;
+    }
     *n = a * 10 + b;
-    return a > 0 && b < 10 && end - s > 3 && is_crlf(s + 2) ? s + 4 : NULL;
+    if (head >> 16 != ('\r' | '\n' << 8) || a - 1 > 8 || b > 9)
+        return NULL;
+    return s + 4;
+}
+
+/* The same for three and four digits, as bodies have. */
+static inline const char *middle_length(const char *s, const char *end,
+                                        uint64_t limit, uint32_t *n)
+{
+    if (end - s < 6 || s[0] == '0' || digit(s[0]) > 9 || digit(s[1]) > 9 ||
+        digit(s[2]) > 9)
+        return NULL;
+    *n = digit(s[0]) * 100 + digit(s[1]) * 10 + digit(s[2]);
+    s += 3;
+    if (digit(*s) < 10)
+        *n = *n * 10 + digit(*s++);
+    return is_crlf(s) && *n <= limit ? s + 2 : NULL;
 }
 
 /* Where a status of at most SHORT_LINE plain bytes ends; NULL when s is not the
@@ -619,11 +636,11 @@ static inline const char *short_line(const char *s, const char *end)
     return s < stop && is_crlf(s) ? s : NULL;
 }
 
-/* Take what most of most replies is, strings and arrays with lengths of one or
- * two digits, small integers and short statuses, as far as nothing unusual
- * comes up: an end of the bytes or of the nodes, a limit, another type, an
- * attribute.  That is left to take_next, which knows everything; this only
- * knows it faster. */
+/* Take what most of most replies is, strings of less than 10 kB, arrays with a
+ * length of one or two digits, small integers and short statuses, as far as
+ * nothing unusual comes up: an end of the bytes or of the nodes, a limit,
+ * another type, an attribute.  That is left to take_next, which knows
+ * everything; this only knows it faster. */
 static inline void take_plain(leat__resp *d, const char *p, const char *end)
 {
     leat_reply *nodes = d->nodes, *r = nodes + d->count;
@@ -632,23 +649,29 @@ static inline void take_plain(leat__resp *d, const char *p, const char *end)
     const char *at = p + d->pos, *s;
     uint32_t n;
 
-    while (r < full && end - at >= SHORT_HEAD) {
-        s = short_length(at + 1, end, &n);
-        if (!s) {
-            if (*at != '+' || !(s = short_line(at + 1, end)))
-                break;
-            set_text(r++, LEAT_REPLY_STATUS, at + 1, (size_t)(s - at - 1));
-            at = s + 2;
-        } else if (*at == '$') {
-            if (end - s < n + 2 || !is_crlf(s + n))
+    if (end - at < SHORT_HEAD)
+        return;
+    const char *last = end - SHORT_HEAD; /* where a head may begin */
+    while (r < full && at <= last) {
+        char type = *at;
+        s = short_length(at + 1, &n);
+        if (type == '$') {
+            if (!s)
+                s = middle_length(at + 1, end, d->limits.bulk, &n);
+            if (!s || end - s < n + 2 || !is_crlf(s + n))
                 break;
             set_text(r++, LEAT_REPLY_STRING, s, n);
             at = s + n + 2;
-        } else if (*at == ':') {
+        } else if (!s) {
+            if (type != '+' || !(s = short_line(at + 1, end)))
+                break;
+            set_text(r++, LEAT_REPLY_STATUS, at + 1, (size_t)(s - at - 1));
+            at = s + 2;
+        } else if (type == ':') {
             set_int(r++, n);
             at = s;
         } else {
-            if (*at != '*' || n == 0 || n >= full - r ||
+            if (type != '*' || n == 0 || n >= full - r ||
                 top == d->stack + d->limits.depth)
                 break;
             set_aggregate(r, LEAT_REPLY_ARRAY, n);

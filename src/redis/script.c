@@ -9,7 +9,6 @@
 #include "redis/script.h"
 #include "base/mem.h"
 
-#include <stdio.h>
 #include <string.h>
 
 struct leat__script_call {
@@ -133,6 +132,13 @@ void leat__script_forget(struct leat__script_call *call)
 
 leat_bytes leat__arg_int(char *text, int64_t v)
 {
-    int n = snprintf(text, LEAT__NUMBER, "%lld", (long long)v);
-    return leat_mem(text, (size_t)n);
+    uint64_t left = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+    char *end = text + LEAT__NUMBER - 1, *p = end;
+    *end = 0;
+    do
+        *--p = (char)('0' + left % 10);
+    while (left /= 10);
+    if (v < 0)
+        *--p = '-';
+    return leat_mem(p, (size_t)(end - p));
 }

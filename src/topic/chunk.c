@@ -2,8 +2,8 @@
  * chunk.c: from the reply of a read to messages.
  *
  * The strings of a reply are views into the connection's receive buffer, in
- * the order of the wire.  So one copy from the first string to the end of the
- * last moves them all, and a view is moved by moving its start.
+ * the order of the wire.  So one copy from an entry's first string to the end
+ * of its last moves them all, and a view is moved by moving its start.
  */
 #include "topic/chunk.h"
 #include "base/mem.h"
@@ -100,44 +100,62 @@ void leat__held_drop(leat__held *h)
 
 /* ---- filling ---------------------------------------------------------- */
 
-/* Copy everything the nodes of r point to; *moved is to be added to a view. */
-static leat_code copy_bytes(leat__chunk *k, const leat_reply *r,
-                            const char **from, leat_error *err)
+/* What one filling works with. */
+typedef struct filling {
+    leat__chunk *chunk;
+    const leat_codec *codec;
+    const char *id_text; /* of the entry before, where it is long enough */
+    leat__id id;
+    const char *from; /* where what is copied to the chunk's bytes begins */
+    leat_error why;   /* here, because it is large to be made each time   */
+    leat_error *err;
+} filling;
+
+/* The first and the last string in the nodes after r; false: there is none. */
+static bool strings_of(const leat_reply *r, const leat_reply **first,
+                       const leat_reply **last)
 {
-    const leat_reply *end = r + r->span, *first = r + 1, *last = end - 1;
-    while (first < end && first->type != LEAT_REPLY_STRING)
-        first++;
-    while (last > first && last->type != LEAT_REPLY_STRING)
-        last--;
-    if (first >= end)
+    const leat_reply *end = r + r->span;
+    *first = r + 1;
+    *last = end - 1;
+    while (*first < end && (*first)->type != LEAT_REPLY_STRING)
+        ++*first;
+    while (*last > *first && (*last)->type != LEAT_REPLY_STRING)
+        --*last;
+    return *first < end;
+}
+
+/* Room for everything the nodes of r point to. */
+static leat_code reserve(filling *f, const leat_reply *r)
+{
+    const leat_reply *first, *last;
+    if (!strings_of(r, &first, &last))
         return LEAT_OK;
-    *from = first->s.p;
+    f->from = first->s.p;
     size_t n = (size_t)(last->s.p + last->s.n - first->s.p);
-    return leat__buf_add(&k->bytes, first->s.p, n, err);
+    return leat__buf_reserve(&f->chunk->bytes, n, f->err);
 }
 
-static leat_bytes moved(const leat__chunk *k, const char *from,
-                        const leat_reply *r)
+/* The fields of one entry, and the bytes from the first to the last. */
+static leat_code copy_fields(filling *f, const leat_reply *list)
 {
-    return leat_mem(k->bytes.p + (r->s.p - from), r->s.n);
-}
-
-/* The fields of one entry; false: it is not made of strings. */
-static leat_code add_fields(leat__chunk *k, const char *from,
-                            const leat_reply *list, leat_error *err)
-{
-    const leat_reply *r = list + 1;
-    leat_code rc = leat__fields_next(k->fields, list->n / 2, err);
-    if (rc != LEAT_OK)
-        return rc;
-    for (uint32_t i = 0; i + 1 < list->n; i += 2, r += 2) {
-        if (r[0].type != LEAT_REPLY_STRING || r[1].type != LEAT_REPLY_STRING)
-            return leat__fail(err, LEAT_EPROTO, "an entry's field is no text");
-        rc = leat_fields_add(k->fields, moved(k, from, &r[0]),
-                             moved(k, from, &r[1]), err);
-        if (rc != LEAT_OK)
-            return rc;
+    const leat_reply *r = list + 1, *end = r + list->n;
+    leat_bytes *to = leat__fields_begin(f->chunk->fields, list->n / 2, f->err);
+    if (!to)
+        return LEAT_ENOMEM;
+    if (list->n < 2)
+        return LEAT_OK;
+    char *base = f->chunk->bytes.p;
+    const char *from = f->from;
+    for (; r < end; r++) {
+        if (r->type != LEAT_REPLY_STRING)
+            return leat__fail(f->err, LEAT_EPROTO,
+                              "an entry's field is no text");
+        *to++ = leat_mem(base + (r->s.p - from), r->s.n);
     }
+    const char *first = list[1].s.p;
+    size_t n = (size_t)(end[-1].s.p + end[-1].s.n - first);
+    memcpy(base + (first - from), first, n);
     return LEAT_OK;
 }
 
@@ -164,58 +182,64 @@ static leat_code undecodable(leat__chunk *k, leat__held *h,
     return LEAT_OK;
 }
 
-static leat_code decode(leat__chunk *k, const leat_codec *codec, leat__held *h,
-                        leat_error *err)
+static leat_code decode(filling *f, leat__held *h)
 {
-    leat_error why;
     size_t n;
-    leat_code rc = codec->decode(codec, k->fields, &h->msg, &n, &why);
+    leat__chunk *k = f->chunk;
+    leat_code rc = f->codec->decode(f->codec, k->fields, &h->msg, &n, &f->why);
     if (rc == LEAT_OK && n == 1)
         return LEAT_OK;
     if (rc == LEAT_ENOMEM) {
-        if (err)
-            *err = why;
+        if (f->err)
+            *f->err = f->why;
         return rc;
     }
     if (rc == LEAT_OK)
-        leat__fail(&why, LEAT_EDECODE,
+        leat__fail(&f->why, LEAT_EDECODE,
                    "an entry of %zu messages: this version reads one", n);
-    return undecodable(k, h, &why, err);
+    return undecodable(k, h, &f->why, f->err);
 }
 
-static leat_code one_entry(leat__chunk *k, const leat_codec *codec,
-                           const char *from, const leat_reply *entry,
-                           leat__held *h, leat_error *err)
+static bool next_id(filling *f, const leat_reply *id)
+{
+    bool ok = leat__id_parse_next(leat_mem(id->s.p, id->s.n), f->id_text,
+                                  &f->id);
+    f->id_text = id->s.n >= LEAT__ID_NEXT ? id->s.p : NULL;
+    return ok;
+}
+
+static leat_code one_entry(filling *f, const leat_reply *entry, leat__held *h)
 {
     const leat_reply *id = entry + 1, *list = entry + 2;
     if (entry->type != LEAT_REPLY_ARRAY || entry->n != 2 ||
         id->type != LEAT_REPLY_STRING || list->type != LEAT_REPLY_ARRAY ||
-        !leat__id_parse(leat_mem(id->s.p, id->s.n), &h->id))
-        return leat__fail(err, LEAT_EPROTO,
+        list->n % 2 != 0 || !next_id(f, id))
+        return leat__fail(f->err, LEAT_EPROTO,
                           "the server's answer to a read has no entries");
-    h->chunk = k;
+    h->chunk = f->chunk;
+    h->id = f->id;
     h->error = NULL;
-    leat_code rc = add_fields(k, from, list, err);
-    return rc == LEAT_OK ? decode(k, codec, h, err) : rc;
+    leat_code rc = copy_fields(f, list);
+    return rc == LEAT_OK ? decode(f, h) : rc;
 }
 
 size_t leat__chunk_fill(leat__chunk_pool *pool, const leat_codec *codec,
                         const leat_reply *entries, leat__held **held,
                         size_t max, leat_error *err)
 {
-    const char *from = NULL;
     size_t count = entries->n < max ? entries->n : max, n = 0;
     leat__chunk *k = chunk_get(pool, err);
+    filling f = { .chunk = k, .codec = codec, .err = err };
     if (!k)
         return 0;
 
     atomic_store_explicit(&k->refs, 1, memory_order_relaxed);
     leat__held *h = NULL;
-    if (copy_bytes(k, entries, &from, err) == LEAT_OK)
+    if (reserve(&f, entries) == LEAT_OK)
         h = leat_fields_alloc(k->fields, count * sizeof *h, err);
     const leat_reply *entry = entries + 1;
     for (; h && n < count; n++, entry += entry->span) {
-        if (one_entry(k, codec, from, entry, &h[n], err) != LEAT_OK)
+        if (one_entry(&f, entry, &h[n]) != LEAT_OK)
             break;
         held[n] = &h[n];
     }

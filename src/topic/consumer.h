@@ -42,6 +42,7 @@
 
 enum {
     LEAT__BLOCK_MAX = 64, /* partitions in one waiting read             */
+    LEAT__READ_TIMES = 4, /* batches in one read of a backlog */
     LEAT__SAVES_MAX = 4,  /* of one partition under way                 */
     LEAT__SAVE_SOON = 64, /* settlements that are not kept waiting      */
     LEAT__RENEW_MAX = 256 /* leases looked at with one beat             */
@@ -98,10 +99,11 @@ struct part {
     bool gone;              /* not ours any more, to be swept           */
     leat_assign gone_how;
     uint64_t gone_epoch;
-    bool caught_up; /* the log has no more, as far as is known  */
-    bool blocked;   /* in the waiting read                      */
-    bool reading;   /* in a read of its own                     */
-    uint32_t asked; /* entries that may come by it              */
+    bool caught_up;    /* the log has no more, as far as is known  */
+    bool blocked;      /* in the waiting read                      */
+    bool reading;      /* in a read of its own                     */
+    uint32_t asked;    /* entries that may come by it              */
+    uint32_t appetite; /* how many to ask for; 0: a batch */
     uint64_t read_epoch, renew_epoch;
     int64_t lag; /* entries behind the cursor; -1: not known            */
     leat__key log, cursor, lease;
@@ -129,6 +131,7 @@ struct consumer {
     leat_logger log;
     char *group, *name;
     char start[LEAT__ID_TEXT]; /* of a new group */
+    leat_bytes from;           /* the topic's name */
     leat__key members;
     char nonce[LEAT__NONCE_TEXT + 1];
     leat__sipkey seed; /* for lanes of keys */

@@ -87,18 +87,44 @@ static void push(_Atomic(leat_delivery *) *stack, leat_delivery *d, bool *empty)
 /* The driver finds it the next time it looks.  The first one since it did
  * wakes whoever should: the driver in its poll, or the background thread if it
  * means to sleep for longer than settlements may wait. */
-static void announce(consumer *c, int64_t now_ns)
+static void announce(consumer *c)
 {
     if (atomic_load(&c->polling)) {
         leat__drive_poke(c);
         return;
     }
+    int64_t now_ns = leat__now_ns();
     pthread_mutex_lock(&c->lock);
     if (c->due_ns > now_ns + LEAT__LINGER_NS)
         c->due_ns = now_ns + LEAT__LINGER_NS;
     if (!c->driving && c->sleeps_until_ns > c->due_ns)
         pthread_cond_signal(&c->background);
     pthread_mutex_unlock(&c->lock);
+}
+
+static int64_t delay_ns(int64_t ms)
+{
+    return ms < INT64_MAX / 1000000 ? ms * 1000000 : INT64_MAX / 2;
+}
+
+/* The clock is read for the first that the driver will find, and where the
+ * time of each is asked for: the others were settled about then. */
+static int64_t settle_time(consumer *c, const leat__settlement *how)
+{
+    if (how->delay_ms > 0 || c->meters.settle_time ||
+        !atomic_load_explicit(&c->inbox, memory_order_relaxed))
+        return leat__now_ns();
+    return 0;
+}
+
+static __attribute__((noinline, cold)) void
+log_reject(const consumer *c, const handed *h, const char *reason)
+{
+    leat__log(&c->log, LEAT_LOG_INFO, "'%s' %u: %llu-%llu is rejected: %s",
+              c->topic->name, h->part->index,
+              (unsigned long long)h->d.position.ms,
+              (unsigned long long)h->d.position.seq,
+              reason ? reason : "no reason given");
 }
 
 void leat__deliver_settle(leat_source *s, leat_delivery *d,
@@ -109,21 +135,15 @@ void leat__deliver_settle(leat_source *s, leat_delivery *d,
     bool first;
 
     h->verdict = how->verdict;
-    h->delay_ns = how->delay_ms < INT64_MAX / 1000000 ? how->delay_ms * 1000000
-                                                      : INT64_MAX / 2;
-    h->settled_ns = leat__now_ns();
+    h->delay_ns = how->delay_ms ? delay_ns(how->delay_ms) : 0;
+    h->settled_ns = settle_time(c, how);
     atomic_store_explicit(&h->out, false, memory_order_relaxed);
     atomic_fetch_add_explicit(&c->owing, 1, memory_order_relaxed);
     if (how->verdict == LEAT__SETTLE_REJECT)
-        leat__log(&c->log, LEAT_LOG_INFO, "'%s' %u: %llu-%llu is rejected: %s",
-                  c->topic->name, h->part->index,
-                  (unsigned long long)d->position.ms,
-                  (unsigned long long)d->position.seq,
-                  how->reason ? how->reason : "no reason given");
-    int64_t settled_ns = h->settled_ns; /* h is the driver's once pushed */
-    push(&c->inbox, d, &first);
+        log_reject(c, h, how->reason);
+    push(&c->inbox, d, &first); /* from here on it is the driver's */
     if (first)
-        announce(c, settled_ns);
+        announce(c);
 }
 
 void leat__deliver_recycle(leat_source *s, leat_delivery *d)
@@ -169,7 +189,7 @@ static void into_window(handed *h)
     }
 }
 
-static void sort_in(consumer *c, handed *h, settled_line *stale)
+static void sort_in(handed *h, int64_t since_ns, settled_line *stale)
 {
     part *p = h->part;
     if (leat__part_epoch(p) != h->d.fence) {
@@ -178,9 +198,8 @@ static void sort_in(consumer *c, handed *h, settled_line *stale)
     }
     into_window(h);
     if (p->settled.count == 0)
-        p->save_at_ns = h->settled_ns + LEAT__LINGER_NS;
+        p->save_at_ns = since_ns + LEAT__LINGER_NS;
     leat__line_add(&p->settled, &h->d);
-    (void)c;
 }
 
 void leat__deliver_settled(consumer *c)
@@ -188,9 +207,13 @@ void leat__deliver_settled(consumer *c)
     settled_line stale = { 0 };
     if (!atomic_load_explicit(&c->inbox, memory_order_relaxed))
         return;
-    for (leat_delivery *d = take_inbox(c), *next; d; d = next) {
+    leat_delivery *d = take_inbox(c);
+    int64_t since = d ? ((handed *)d)->settled_ns : 0;
+    if (since == 0)
+        since = leat__now_ns();
+    for (leat_delivery *next; d; d = next) {
         next = d->next;
-        sort_in(c, (handed *)d, &stale);
+        sort_in((handed *)d, since, &stale);
     }
     if (stale.count == 0)
         return;
@@ -235,7 +258,7 @@ static void fill(consumer *c, part *p, leat__entry *e, handed *h)
     h->held = e->user;
     leat__held_keep(h->held);
     d->msg = *h->held->msg;
-    d->from = leat_str(c->topic->name);
+    d->from = c->from;
     d->position = (leat_position){ e->id.ms, e->id.seq, 0 };
     d->fence = leat__part_epoch(p);
     d->lane = lane_of(c, p, e);
@@ -345,7 +368,8 @@ bool leat__deliver_ready(consumer *c, int64_t now_ns, int64_t *due_ns)
         const part *p = c->owned[i];
         if (p->draining || p->gone)
             continue;
-        if (can && may_hand_out(p, now_ns) && leat__window_ready(p->window, now_ns))
+        if (can && may_hand_out(p, now_ns) &&
+            leat__window_ready(p->window, now_ns))
             return true;
         int64_t due = leat__window_due(p->window);
         if (due < p->retry_ns)

@@ -21,7 +21,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-enum { CONNECT_MS = 250 };
+enum { CONNECT_MS = 250, CMD_COME = 1, BLK_COME = 2 };
 
 #define AFTER_NS LEAT__LINGER_NS
 #define LATE_NS  INT64_C(1000000000)
@@ -197,10 +197,11 @@ bool leat__drive_flush(consumer *c)
     return c->cmd != NULL;
 }
 
-static void take(consumer *c, leat_conn **conn)
+/* come: there is something to be taken. */
+static void take(consumer *c, leat_conn **conn, bool come)
 {
     leat_error e;
-    if (*conn)
+    if (*conn && come)
         check(c, conn, leat_conn_take(*conn, &e), &e);
     if (*conn)
         check(c, conn, leat__conn_expire(*conn, &e), &e);
@@ -221,25 +222,24 @@ static bool wanted(consumer *c)
     return atomic_load(&c->beat_wanted) || atomic_load(&c->inbox) != NULL;
 }
 
-static void sleep_in_poll(consumer *c, int64_t until_ns)
+/* Which connections have something to be taken. */
+static unsigned sleep_in_poll(consumer *c, int64_t until_ns)
 {
-    struct pollfd p[3] = { { .fd = c->wake_fd, .events = POLLIN } };
-    nfds_t n = 1;
-    if (c->cmd)
-        p[n++] = (struct pollfd){ .fd = leat_conn_fd(c->cmd),
-                                  .events = POLLIN };
-    if (c->blk)
-        p[n++] = (struct pollfd){ .fd = leat_conn_fd(c->blk),
-                                  .events = POLLIN };
+    struct pollfd p[3] = {
+        { .fd = c->wake_fd, .events = POLLIN },
+        { .fd = c->cmd ? leat_conn_fd(c->cmd) : -1, .events = POLLIN },
+        { .fd = c->blk ? leat_conn_fd(c->blk) : -1, .events = POLLIN }
+    };
     atomic_store(&c->polling, true);
     int64_t left = until_ns - leat__now_ns();
-    if (left > 0 && !wanted(c))
-        (void)leat__sys->poll(leat__sys->arg, p, n, left);
-    else
-        (void)leat__sys->poll(leat__sys->arg, p, n, 0);
+    if (left < 0 || wanted(c))
+        left = 0;
+    if (leat__sys->poll(leat__sys->arg, p, 3, left) < 0)
+        p[0].revents = p[1].revents = p[2].revents = 0;
     atomic_store(&c->polling, false);
     if (p[0].revents)
         drain_event(c->wake_fd);
+    return (p[1].revents ? CMD_COME : 0) | (p[2].revents ? BLK_COME : 0);
 }
 
 static void do_what_is_due(consumer *c)
@@ -261,13 +261,13 @@ void leat__drive(consumer *c, int64_t deadline_ns)
 {
     if (!connect_all(c)) {
         leat__deliver_settled(c);
-        sleep_in_poll(c, earlier(deadline_ns, c->connect_ns));
+        (void)sleep_in_poll(c, earlier(deadline_ns, c->connect_ns));
         return;
     }
     do_what_is_due(c);
-    sleep_in_poll(c, earlier(deadline_ns, due(c)));
-    take(c, &c->cmd);
-    take(c, &c->blk);
+    unsigned come = sleep_in_poll(c, earlier(deadline_ns, due(c)));
+    take(c, &c->cmd, come & CMD_COME);
+    take(c, &c->blk, come & BLK_COME);
     leat__member_sweep(c);
 }
 

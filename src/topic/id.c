@@ -3,20 +3,29 @@
  */
 #include "topic/window.h"
 
-/* One or more digits from *at on, as a number; false: none, or too large. */
-static bool number(leat_bytes text, size_t *at, uint64_t *out)
+#include <string.h>
+
+enum { SAFE_DIGITS = 19 }; /* so many fit in a uint64_t, whatever they are */
+
+static inline unsigned digit(char c)
 {
-    const char *p = text.p;
+    return (unsigned)(unsigned char)c - '0';
+}
+
+/* One or more digits from *at on, as a number; false: none, or too large. */
+static inline bool number(const char **at, const char *end, uint64_t *out)
+{
+    const char *p = *at;
+    const char *safe = end - p > SAFE_DIGITS ? p + SAFE_DIGITS : end;
     uint64_t v = 0;
-    size_t i = *at;
-    for (; i < text.n && p[i] >= '0' && p[i] <= '9'; i++) {
-        uint64_t digit = (uint64_t)(p[i] - '0');
-        if (v > (UINT64_MAX - digit) / 10)
+    for (; p < safe && digit(*p) < 10; p++)
+        v = v * 10 + digit(*p);
+    for (; p < end && digit(*p) < 10; p++)
+        if (__builtin_mul_overflow(v, 10, &v) ||
+            __builtin_add_overflow(v, digit(*p), &v))
             return false;
-        v = v * 10 + digit;
-    }
-    bool some = i > *at;
-    *at = i;
+    bool some = p > *at;
+    *at = p;
     *out = v;
     return some;
 }
@@ -24,31 +33,51 @@ static bool number(leat_bytes text, size_t *at, uint64_t *out)
 bool leat__id_parse(leat_bytes text, leat__id *out)
 {
     leat__id id = { 0, 0 };
-    size_t at = 0;
-    if (!number(text, &at, &id.ms))
+    if (text.n == 0)
         return false;
-    if (at < text.n) {
-        if (((const char *)text.p)[at++] != '-')
-            return false;
-        if (!number(text, &at, &id.seq))
-            return false;
-    }
-    if (at != text.n)
+    const char *p = text.p, *end = p + text.n;
+    if (!number(&p, end, &id.ms))
+        return false;
+    if (p < end && (*p++ != '-' || !number(&p, end, &id.seq)))
+        return false;
+    if (p != end)
         return false;
     *out = id;
     return true;
 }
 
+/* Milliseconds of this age have thirteen digits. */
+bool leat__id_parse_next(leat_bytes text, const char *before, leat__id *io)
+{
+    enum { AGE = LEAT__ID_NEXT - 1 }; /* with the dash */
+    const char *p = text.p;
+    uint64_t seq = 0;
+    if (!before || text.n <= AGE || text.n > AGE + SAFE_DIGITS ||
+        memcmp(p, before, AGE) != 0 || p[AGE - 1] != '-')
+        return leat__id_parse(text, io);
+    for (size_t i = AGE; i < text.n; i++) {
+        if (digit(p[i]) > 9)
+            return false;
+        seq = seq * 10 + digit(p[i]);
+    }
+    io->seq = seq;
+    return true;
+}
+
+/* Two digits at a time, from the end. */
 static char *digits(char *to, uint64_t v)
 {
-    char room[20];
-    size_t n = 0;
-    do
-        room[n++] = (char)('0' + v % 10);
-    while (v /= 10);
-    while (n > 0)
-        *to++ = room[--n];
-    return to;
+    char room[20], *p = room + sizeof room;
+    for (; v >= 100; v /= 100) {
+        *--p = (char)('0' + v % 10);
+        *--p = (char)('0' + v / 10 % 10);
+    }
+    *--p = (char)('0' + v % 10);
+    if (v >= 10)
+        *--p = (char)('0' + v / 10);
+    size_t n = (size_t)(room + sizeof room - p);
+    memcpy(to, p, n);
+    return to + n;
 }
 
 leat_bytes leat__id_format(leat__id id, char text[LEAT__ID_TEXT])

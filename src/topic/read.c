@@ -2,11 +2,12 @@
  * read.c: from the logs into the windows.
  *
  * A partition that may have more is read without waiting, one read at a time,
- * beside the scripts; about one batch is kept ahead of what is handed out.  One
- * whose log gave fewer than asked for has no more: it joins the read that waits
- * inside the server, up to 64 partitions in one.  When a partition joins while
- * that read waits without it, the read is ended early (CLIENT UNBLOCK), or,
- * where that is not permitted, by its own time limit.
+ * beside the scripts; about one batch is kept ahead of what is handed out, of a
+ * long backlog a few.  One whose log gave fewer than asked for has no more: it
+ * joins the read that waits inside the server, up to 64 partitions in one.
+ * When a partition joins while that read waits without it, the read is ended
+ * early (CLIENT UNBLOCK), or, where that is not permitted, by its own time
+ * limit.
  *
  * All reads are plain XREAD behind the last entry that is in the window: they
  * change nothing on the server, so an answer that is lost costs nothing and a
@@ -14,13 +15,17 @@
  */
 #include "base/log.h"
 #include "base/system.h"
+#include "redis/conn.h"
 #include "topic/consumer.h"
 
 #include <string.h>
 
 #define RETRY_NS INT64_C(50000000)
 
-enum { MANY_BLOCK_MS = 10 }; /* with more partitions than one read takes */
+enum {
+    MANY_BLOCK_MS = 10,      /* with more partitions than one read takes */
+    READ_BYTES = 512 * 1024, /* that a larger read should not exceed     */
+};
 
 /* ---- what came -------------------------------------------------------- */
 
@@ -56,12 +61,13 @@ static uint32_t room_for(const consumer *c, const part *p)
     return room < left ? room : left;
 }
 
-/* What does not fit is left in the log and read again. */
-static void take_entries(part *p, const leat_reply *entries, uint32_t asked)
+/* What does not fit is left in the log and read again, and so is what a read
+ * brings that went out for what is behind. */
+static void take_entries(part *p, const leat_reply *entries, uint32_t max,
+                         uint32_t asked)
 {
     consumer *c = p->c;
     leat_error e = { 0 };
-    uint32_t max = room_for(c, p);
     size_t all = leat_reply_len(entries);
     size_t n = leat__chunk_fill(&c->chunks, c->topic->opts.codec, entries,
                                 c->held, max, &e);
@@ -72,6 +78,8 @@ static void take_entries(part *p, const leat_reply *entries, uint32_t asked)
         p->retry_ns = leat__now_ns() + RETRY_NS;
     }
     p->caught_up = n == all && all < asked;
+    if (n < all)
+        p->read_epoch = 0;
 }
 
 /* A key that is no stream will not become one by asking again. */
@@ -103,6 +111,100 @@ static size_t streams(const leat_reply *r, bool *map)
 
 /* ---- a partition by itself -------------------------------------------- */
 
+static leat_reply_fn on_read;
+
+/* count entries behind from. */
+static leat_code send_read(part *p, leat__id from, uint32_t count,
+                           leat_error *err)
+{
+    consumer *c = p->c;
+    char number[LEAT__NUMBER], id[LEAT__ID_TEXT];
+    p->reading = true; /* before: the answer may be there at once */
+    p->read_epoch = leat__part_epoch(p);
+    p->asked = count;
+    c->asked += count;
+    leat_code rc = leat_conn_send(
+        c->cmd,
+        LEAT_ARGS(leat_mem("XREAD", 5), leat_mem("COUNT", 5),
+                  leat__arg_int(number, count), leat_mem("STREAMS", 7),
+                  leat__key_bytes(&p->log), leat__id_format(from, id)),
+        &(leat_send_opts){ .fn = on_read, .arg = p }, err);
+    if (rc != LEAT_OK) {
+        p->reading = false;
+        p->asked = 0;
+        c->asked -= count;
+    }
+    return rc;
+}
+
+/* How many entries of it to ask for now, with so many more in its window and
+ * room for so many; 0: none, or not worth it yet. */
+static uint32_t appetite(const consumer *c, const part *p, uint32_t more,
+                         uint32_t room)
+{
+    uint32_t want = p->appetite ? p->appetite : (uint32_t)c->opts.batch;
+    uint32_t waiting = leat__window_count(p->window) -
+                       leat__window_out(p->window);
+    if (p->draining || waiting + more > want || room <= more)
+        return 0;
+    return room - more < want ? room - more : want;
+}
+
+/* The most to ask for at once: a few batches, and no more than leaves every
+ * partition its share. */
+static uint32_t greatest(const consumer *c)
+{
+    uint32_t batch = (uint32_t)c->opts.batch;
+    uint32_t parts = c->owned_count ? c->owned_count : 1;
+    uint32_t share = (uint32_t)c->opts.max_in_flight / 2 / parts;
+    uint32_t most = batch * LEAT__READ_TIMES;
+    most = share < most ? share : most;
+    return most > batch ? most : batch;
+}
+
+/* A full answer of n entries and about so many bytes: the log holds a backlog,
+ * which is read in larger pieces, fewer round trips for the same.  Not where
+ * the messages are large: what is read is kept in memory. */
+static void grow_appetite(part *p, uint32_t n, size_t bytes)
+{
+    uint32_t most = greatest(p->c);
+    if (bytes > READ_BYTES)
+        p->appetite = 0;
+    else if (bytes <= READ_BYTES / 2)
+        p->appetite = 2 * n < most ? 2 * n : most;
+}
+
+static const leat_reply *last_of(const leat_reply *entries)
+{
+    const leat_reply *last = leat_reply_first(entries);
+    for (size_t i = 1; i < leat_reply_len(entries); i++)
+        last = leat_reply_next(last);
+    return last;
+}
+
+/* A full answer is followed by more: ask for that before this is taken in, so
+ * that the server is at work meanwhile. */
+static void read_ahead(part *p, const leat_reply *entries, uint32_t room,
+                       uint32_t asked)
+{
+    leat__id from;
+    uint32_t all = (uint32_t)leat_reply_len(entries);
+    if (all < asked || all == 0) {
+        p->appetite = 0;
+        return;
+    }
+    const leat_reply *first = leat_reply_first(entries);
+    leat_bytes last = leat_reply_bytes(leat_reply_first(last_of(entries)));
+    leat_bytes begin = leat_reply_bytes(leat_reply_first(first));
+    if (!leat__id_parse(last, &from))
+        return;
+    grow_appetite(p, all,
+                  (size_t)((const char *)last.p - (const char *)begin.p));
+    uint32_t n = appetite(p->c, p, all, room);
+    if (n > 0 && send_read(p, from, n, NULL) == LEAT_OK)
+        leat__conn_write_early(p->c->cmd);
+}
+
 static void on_read(void *arg, const leat_reply *r, const leat_error *e)
 {
     part *p = arg;
@@ -122,45 +224,13 @@ static void on_read(void *arg, const leat_reply *r, const leat_error *e)
     const leat_reply *entries;
     if (streams(r, &map) == 0) {
         p->caught_up = true;
+        p->appetite = 0;
         return;
     }
     (void)stream_of(leat_reply_first(r), map, &entries);
-    take_entries(p, entries, asked);
-}
-
-static leat_code send_read(part *p, uint32_t count, leat_error *err)
-{
-    consumer *c = p->c;
-    char number[LEAT__NUMBER], id[LEAT__ID_TEXT];
-    leat__id from = leat__window_read_from(p->window);
-    p->reading = true; /* before: the answer may be there at once */
-    p->read_epoch = leat__part_epoch(p);
-    p->asked = count;
-    c->asked += count;
-    leat_code rc = leat_conn_send(
-        c->cmd,
-        LEAT_ARGS(leat_mem("XREAD", 5), leat_mem("COUNT", 5),
-                  leat__arg_int(number, count), leat_mem("STREAMS", 7),
-                  leat__key_bytes(&p->log), leat__id_format(from, id)),
-        &(leat_send_opts){ .fn = on_read, .arg = p }, err);
-    if (rc != LEAT_OK) {
-        p->reading = false;
-        p->asked = 0;
-        c->asked -= count;
-    }
-    return rc;
-}
-
-/* How many entries of it to ask for now; 0: none, or not worth it yet. */
-static uint32_t appetite(const consumer *c, const part *p)
-{
-    uint32_t batch = (uint32_t)c->opts.batch;
-    uint32_t waiting = leat__window_count(p->window) -
-                       leat__window_out(p->window);
-    if (p->draining || waiting > batch)
-        return 0;
     uint32_t room = room_for(c, p);
-    return room < batch ? room : batch;
+    read_ahead(p, entries, room, asked);
+    take_entries(p, entries, room < asked ? room : asked, asked);
 }
 
 static void read_on(consumer *c, int64_t now_ns)
@@ -170,8 +240,9 @@ static void read_on(consumer *c, int64_t now_ns)
         part *p = c->owned[(c->turn + i) % c->owned_count];
         if (p->caught_up || p->reading || p->gone || now_ns < p->retry_ns)
             continue;
-        uint32_t n = appetite(c, p);
-        if (n > 0 && send_read(p, n, &e) != LEAT_OK)
+        uint32_t n = appetite(c, p, 0, room_for(c, p));
+        leat__id from = leat__window_read_from(p->window);
+        if (n > 0 && send_read(p, from, n, &e) != LEAT_OK)
             read_failed(c, p, &e);
     }
 }
@@ -192,6 +263,12 @@ static bool still_ours(const consumer *c, uint32_t i)
     return leat__part_epoch(p) == c->blk_set[i].epoch;
 }
 
+static void take_waited(consumer *c, part *p, const leat_reply *entries)
+{
+    uint32_t room = room_for(c, p), asked = c->blk_asked;
+    take_entries(p, entries, room < asked ? room : asked, asked);
+}
+
 /* Streams come in the order in which they were asked for. */
 static void on_waited(void *arg, const leat_reply *r, const leat_error *e)
 {
@@ -210,7 +287,7 @@ static void on_waited(void *arg, const leat_reply *r, const leat_error *e)
         at = stream_of(at, map, &entries);
         n--;
         if (still_ours(c, i))
-            take_entries(p, entries, c->blk_asked);
+            take_waited(c, p, entries);
     }
     end_wait(c);
 }
@@ -224,7 +301,7 @@ void leat__read_reset(consumer *c)
 static bool may_wait(const consumer *c, const part *p, int64_t now_ns)
 {
     return p->caught_up && !p->gone && now_ns >= p->retry_ns &&
-           appetite(c, p) > 0;
+           appetite(c, p, 0, room_for(c, p)) > 0;
 }
 
 /* Choose who waits, in turn where there are more than fit. */

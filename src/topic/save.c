@@ -163,8 +163,10 @@ static int64_t save_at(const part *p)
 {
     if (p->gone)
         return INT64_MAX;
+    /* What a read brings is handed out soon, and saved then: many settlements
+     * go with that rather than by themselves just before. */
     bool now = leat__window_unmarked(p->window) ||
-               p->settled.count >= LEAT__SAVE_SOON ||
+               (p->settled.count >= LEAT__SAVE_SOON && !p->reading) ||
                (p->draining && leat__window_dirty(p->window));
     if (p->saves >= LEAT__SAVES_MAX || (!now && p->settled.count == 0))
         return INT64_MAX;

@@ -421,6 +421,7 @@ static leat_code init_names(consumer *c, const char *group,
     c->name = leat__strdup(o && o->name ? o->name : name, err);
     if (!c->group || !c->name)
         return LEAT_ENOMEM;
+    c->from = leat_str(t->name);
     snprintf(c->start, sizeof c->start, "%s",
              o && o->start ? o->start : "start");
     if (o && o->start && strlen(o->start) >= sizeof c->start)
@@ -435,7 +436,8 @@ static leat_code init_memory(consumer *c, leat_error *err)
     c->partitions = c->topic->meta.partitions;
     c->parts = leat__calloc(c->partitions, sizeof *c->parts, err);
     c->owned = leat__calloc(c->partitions, sizeof *c->owned, err);
-    c->held = leat__calloc((size_t)c->opts.batch, sizeof *c->held, err);
+    c->held = leat__calloc((size_t)c->opts.batch * LEAT__READ_TIMES,
+                           sizeof *c->held, err);
     return c->parts && c->owned && c->held ? LEAT_OK : LEAT_ENOMEM;
 }
 

@@ -30,8 +30,14 @@ typedef struct leat__id {
     uint64_t ms, seq;
 } leat__id;
 
-enum { LEAT__ID_TEXT = 44 };
+enum { LEAT__ID_TEXT = 44, LEAT__ID_NEXT = 15 };
 bool leat__id_parse(leat_bytes text, leat__id *out); /* "ms-seq" or "ms" */
+
+/* The same where ids follow each other: `before` is NULL or the text, of
+ * LEAT__ID_NEXT bytes or more, of which *io is the id; mostly their
+ * milliseconds agree. */
+bool leat__id_parse_next(leat_bytes text, const char *before, leat__id *io);
+
 leat_bytes leat__id_format(leat__id id, char text[LEAT__ID_TEXT]);
 
 static inline int leat__id_cmp(leat__id a, leat__id b)

@@ -86,6 +86,35 @@ static void ids_are_ordered_by_both_numbers(void **state)
     assert_true(leat__id_cmp(c, c) == 0);
 }
 
+/* Whatever stands before, the text alone says which id it is. */
+static void an_id_behind_another_is_read_as_by_itself(void **state)
+{
+    static const char *const texts[] = {
+        "1700000000000-0",
+        "1700000000000-12",
+        "1700000000001-3",
+        "170000000000-345",
+        "1700000000000-",
+        "1700000000000-1x",
+        "1700000000000x12",
+        "17000000000000-12",
+        "1700000000000-18446744073709551615",
+        "1700000000000-18446744073709551616",
+    };
+    enum { N = sizeof texts / sizeof *texts };
+    (void)state;
+    for (size_t i = 0; i < N * N; i++) {
+        const char *before = texts[i / N], *text = texts[i % N];
+        leat__id io = { 0, 0 }, alone = { 0, 0 };
+        if (!leat__id_parse(leat_str(before), &io) ||
+            strlen(before) < LEAT__ID_NEXT)
+            before = NULL;
+        bool ok = leat__id_parse(leat_str(text), &alone);
+        assert_int_equal(leat__id_parse_next(leat_str(text), before, &io), ok);
+        assert_true(!ok || leat__id_cmp(io, alone) == 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -93,6 +122,7 @@ int main(void)
         cmocka_unit_test(what_is_no_id_is_refused_and_changes_nothing),
         cmocka_unit_test(what_is_written_is_read_again),
         cmocka_unit_test(ids_are_ordered_by_both_numbers),
+        cmocka_unit_test(an_id_behind_another_is_read_as_by_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
