@@ -70,6 +70,16 @@ static size_t add_up(const leat_bytes *pairs, size_t n)
     return sum;
 }
 
+/* The native codec's names have one letter. */
+static char *put_name(char *p, leat_bytes name)
+{
+    if (name.n != 1)
+        return leat__resp_bulk(p, name.p, name.n);
+    memcpy(p, "$1\r\n?\r\n", 7);
+    p[4] = *(const char *)name.p;
+    return p + 7;
+}
+
 static leat_code put_item(leat__producer *p, offer *o, uint32_t partition,
                           leat_error *err)
 {
@@ -86,8 +96,10 @@ static leat_code put_item(leat__producer *p, offer *o, uint32_t partition,
     char *end = leat__resp_array_head(item->bytes, 3 + n);
     memcpy(end, head.p, head.n);
     end += head.n;
-    for (size_t i = 0; i < n; i++)
-        end = leat__resp_bulk(end, pairs[i].p, pairs[i].n);
+    for (size_t i = 0; i < n; i += 2) {
+        end = put_name(end, pairs[i]);
+        end = leat__resp_bulk(end, pairs[i + 1].p, pairs[i + 1].n);
+    }
     item->fn = o->fn;
     item->arg = o->arg;
     item->deadline_ns = o->deadline_ns;

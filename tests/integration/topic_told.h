@@ -2,7 +2,7 @@
  * topic_told.h: what a producer told of each message, compared with the logs.
  *
  * Message i has the body "i", padded if wished, and is entered here before it
- * is published.  After a run every accepted one was told once, and the logs hold
+ * is published.  After a run every accepted one was told once; the logs hold
  * each message that was called persisted once, where it was said to be, none
  * that was called failed, and each unknown one at most once; within a partition
  * they stand in the order of publishing.
