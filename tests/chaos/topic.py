@@ -246,10 +246,11 @@ class Run:
         self.harm(f"dir=down offset={7000 + r.randrange(20000)} do=hold",
                   seconds)
 
-    def hold_requests(self, seconds, _r):
-        """Those of consumers, for longer than they wait: what is released
-        comes from owners that may be none any more."""
-        self.harm("dir=up command=EVALSHA do=hold", seconds * 6, self.proxy)
+    def hold_requests(self, seconds, r):
+        """Some of consumers, for longer than they wait: they go on by other
+        connections, and what is released then comes too late."""
+        self.harm("dir=up command=EVALSHA do=hold"
+                  f" times={r.randint(1, 8)}", 1.2 + 2 * seconds, self.proxy)
 
     def delay(self, seconds, r):
         where = r.choice(("dir=up command=EVALSHA", "dir=down frame=0"))
