@@ -178,8 +178,8 @@ static void begin(part *p, uint64_t epoch)
     tell(p, LEAT_ASSIGNED, epoch);
 }
 
-/* The lease of a partition that is just being forgotten is ours again too early:
- * it is taken once more, with a higher epoch. */
+/* Of a partition that is being forgotten just now the lease is ours again too
+ * early: it is taken once more, with a higher epoch. */
 static void taken(part *p, const leat_reply *r)
 {
     consumer *c = p->c;
