@@ -168,6 +168,12 @@ void leat__conn_push(leat_conn *c, size_t size, const leat__pending *p)
     c->tx_sent += p->kind == LEAT__CALL_QUEUED;
 }
 
+bool leat__conn_roomy(const leat_conn *c)
+{
+    return c->t && !c->in_tx && leat__conn_waiting(c) + 1 < c->window / 2 &&
+           leat__outq_left(&c->out) < AUTO_FLUSH / 2;
+}
+
 leat_code leat_conn_send(leat_conn *c, const leat_bytes *argv, size_t n,
                          const leat_send_opts *opts, leat_error *err)
 {

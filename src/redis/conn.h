@@ -116,6 +116,10 @@ leat_code leat__conn_write_some(leat_conn *c, leat_error *err);
 leat_code leat__conn_read_some(leat_conn *c, bool wait, bool *got,
                                leat_error *err);
 
+/* May a command be queued from inside a callback?  Then sending it neither
+ * reads nor writes, and the reply stays. */
+bool leat__conn_roomy(const leat_conn *c);
+
 /* Write what can be written, from inside a callback: whatever happens, the
  * reply stays.  A failure is found again by the next flush. */
 void leat__conn_write_early(leat_conn *c);

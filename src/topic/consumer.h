@@ -236,6 +236,9 @@ void leat__member_sweep(consumer *c);
 
 void leat__read_step(consumer *c, int64_t now_ns);
 
+/* Only what may be there already; a wait is for who waits. */
+void leat__read_more(consumer *c, int64_t now_ns);
+
 /* The connection of the waiting read is gone. */
 void leat__read_reset(consumer *c);
 

@@ -7,6 +7,7 @@
 #include "base/backoff.h"
 #include "base/uuid.h"
 #include "redis/conn.h"
+#include "redis/heir.h"
 #include "topic/backlog.h"
 #include "topic/topic.h"
 
@@ -68,6 +69,7 @@ struct leat__producer {
     /* The sender's. */
     pthread_t thread;
     leat__spot told; /* behind what was told */
+    leat__heir heir;
     leat__backoff wait;
     int64_t since_ns; /* of this connection */
     uint64_t since;   /* head, when it began */

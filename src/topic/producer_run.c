@@ -257,6 +257,10 @@ static void connect_once(leat__producer *p)
     if (stopping(p))
         return;
     leat_conn *c = dial(p);
+    if (c && leat__heir_take(&p->heir, c, &p->why) != LEAT_OK) {
+        leat__conn_free(c);
+        c = NULL;
+    }
     expire(p);
     if (c)
         install(p, c);

@@ -201,7 +201,8 @@ static void read_ahead(part *p, const leat_reply *entries, uint32_t room,
     grow_appetite(p, all,
                   (size_t)((const char *)last.p - (const char *)begin.p));
     uint32_t n = appetite(p->c, p, all, room);
-    if (n > 0 && send_read(p, from, n, NULL) == LEAT_OK)
+    if (n > 0 && leat__conn_roomy(p->c->cmd) &&
+        send_read(p, from, n, NULL) == LEAT_OK)
         leat__conn_write_early(p->c->cmd);
 }
 
@@ -405,13 +406,17 @@ static void end_early(consumer *c, int64_t now_ns)
     }
 }
 
+void leat__read_more(consumer *c, int64_t now_ns)
+{
+    if (c->cmd)
+        read_on(c, now_ns);
+}
+
 void leat__read_step(consumer *c, int64_t now_ns)
 {
-    if (!c->cmd)
-        return;
-    read_on(c, now_ns);
-    if (c->blk && !c->blk_out)
+    leat__read_more(c, now_ns);
+    if (c->cmd && c->blk && !c->blk_out)
         wait_for_more(c, now_ns);
-    else if (c->blk && c->cmd)
+    else if (c->cmd && c->blk)
         end_early(c, now_ns);
 }

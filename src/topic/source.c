@@ -51,7 +51,7 @@ static int announce(consumer *c, leat_delivery **out, int n)
 {
     int64_t now = leat__now_ns();
     int64_t until = now + c->opts.lease_ms * 1000000 / 3;
-    leat__read_step(c, now);
+    leat__read_more(c, now);
     leat__save_step(c, now);
     bool told = leat__drive_flush(c);
     while (told && !confirmed(out, n)) {

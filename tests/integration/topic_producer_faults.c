@@ -326,6 +326,40 @@ static void what_did_not_leave_goes_out_on_the_next_connection(void **state)
     }
 }
 
+static int64_t in_log(void)
+{
+    int64_t n = 0;
+    for (int i = 0; i < PARTITIONS; i++)
+        n += redis_int(server, "XLEN leat:{t/%d}:log", i);
+    return n;
+}
+
+/* What is on its way when a connection is given up must not arrive behind what
+ * the next one brings. */
+static void what_is_late_on_an_old_connection_never_arrives(void **state)
+{
+    (void)state;
+    struct rig r = rig_open_for(IMPATIENT_MS, 61, NULL);
+    connect_first(&r);
+    hold_messages();
+    publish_range(&r, 1, 21);
+    settle(&r);
+    assert_int_equal(r.l->unknown, 20);
+    publish_range(&r, 21, 41);
+    settle(&r);
+    assert_int_equal(in_log(), 21);
+    uint64_t up = tcpfault_count(proxy).up;
+    tcpfault_release(proxy);
+    publish_range(&r, 41, 61);
+    settle(&r);
+    wait_until(tcpfault_count(proxy).up > up, SOON_MS);
+    wait_nap(50); /* for what should not come, and would come at once */
+    assert_int_equal(in_log(), 41);
+    assert_int_equal(r.l->unknown, 20);
+    tcpfault_clear(proxy);
+    rig_close(&r);
+}
+
 static void replicas_that_cannot_be_counted_are_unknown(void **state)
 {
     (void)state;
@@ -360,6 +394,7 @@ int main(void)
             answers_that_are_swallowed_are_unknown_and_the_rest_goes_on),
         cmocka_unit_test(a_slow_server_is_waited_for),
         cmocka_unit_test(what_did_not_leave_goes_out_on_the_next_connection),
+        cmocka_unit_test(what_is_late_on_an_old_connection_never_arrives),
         cmocka_unit_test(replicas_that_cannot_be_counted_are_unknown),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -367,6 +367,28 @@ static void settlements_go_out_also_if_nobody_receives(void **state)
     leat_topic_close(t);
 }
 
+/* With a window of two, nearly every command waits for an answer first. */
+static void a_client_with_a_small_window_reads_all(void **state)
+{
+    leat_delivery *d[50];
+    (void)state;
+    leat_client *small = open_client(url, &(leat_client_opts){ .window = 2 });
+    leat_topic *t = topic_of(small, "orders", 3);
+    for (int p = 0; p < 3; p++)
+        add_many("orders", p, 0, 500);
+    leat_source *s = source_of(t, "g", NULL);
+    for (int left = 1500; left > 0; left -= 50) {
+        take_n(s, d, 50);
+        for (int i = 0; i < 50; i++)
+            ack(d[i]);
+    }
+    must(leat_source_flush(s, LONG_MS, err));
+    assert_int_equal(stats_of(s).settled, 1500);
+    leat_source_close(s);
+    leat_topic_close(t);
+    leat_client_close(small);
+}
+
 /* ---- the lease -------------------------------------------------------- */
 
 static void an_extended_delivery_is_kept(void **state)
@@ -445,6 +467,7 @@ int main(void)
         topic_test(an_interrupt_ends_a_receive_or_the_next),
         topic_test(the_descriptor_tells_that_a_receive_would_find_something),
         topic_test(settlements_go_out_also_if_nobody_receives),
+        topic_test(a_client_with_a_small_window_reads_all),
         topic_test(an_extended_delivery_is_kept),
         topic_test(an_owner_whose_lease_was_taken_settles_nothing),
         topic_test(an_owner_whose_lease_was_deleted_takes_it_again),
