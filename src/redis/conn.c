@@ -247,6 +247,7 @@ leat_code leat__conn_answer(leat_conn *c, const leat_reply *r)
 
     leat__pending here = *p; /* a resend may use the slot again */
     c->head++;
+    c->blocked_ns -= leat__pending_wait_ns(p);
     if (here.kind == LEAT__CALL_QUEUED)
         leat__tx_queued(c, &here, r);
     else if (here.kind == LEAT__CALL_MULTI && r->type == LEAT_REPLY_ERROR)

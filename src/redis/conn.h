@@ -53,7 +53,7 @@ struct leat_conn {
     uint32_t mask;       /* `stamped`                                   */
     uint32_t head, tail, stamped;
     uint32_t window;
-    int64_t busy_until_ns; /* the server may block until then           */
+    int64_t blocked_ns; /* that unanswered commands let the server wait  */
 
     leat_error failed; /* first failure of a command without callback   */
     bool in_tx;
@@ -104,6 +104,16 @@ leat_code leat__conn_ready(leat_conn *c, leat_error *err);
 /* Tell a command without an answer, or with one, how it ended. */
 void leat__conn_tell(leat_conn *c, leat_reply_fn *fn, void *arg,
                      const leat_reply *r, const leat_error *e);
+
+/* A server looks ten times a second who has waited long enough. */
+enum { LEAT__BLOCK_SLACK_MS = 200 };
+
+static inline int64_t leat__pending_wait_ns(const leat__pending *p)
+{
+    if (p->block_ms <= 0)
+        return 0;
+    return (p->block_ms + LEAT__BLOCK_SLACK_MS) * INT64_C(1000000);
+}
 
 static inline uint32_t leat__conn_waiting(const leat_conn *c)
 {

@@ -2,8 +2,9 @@
  * conn_io.c: moving a connection's bytes, with deadlines.
  *
  * Every wait has a deadline: that of the command whose answer comes next.  It
- * counts from the flush, and adds the time that commands before it told the
- * server to block.  A wait that ends without an answer breaks the connection.
+ * counts from the flush, and adds the time for which it, and the commands before
+ * it that are not answered yet, told the server to block.  A wait that ends
+ * without an answer breaks the connection.
  */
 #include "base/fork.h"
 #include "base/mem.h"
@@ -18,8 +19,7 @@
 enum {
     IN_FIRST = 64 * 1024,
     IN_KEEP = 1024 * 1024, /* a larger receive buffer is given back */
-    GATHER = 64,
-    BLOCK_SLACK_MS = 200 /* a server looks ten times a second who has waited */
+    GATHER = 64
 };
 
 static leat_code fail_with(leat_conn *c, leat_error *err, leat_code code,
@@ -55,13 +55,10 @@ static void stamp(leat_conn *c)
     if (c->stamped == c->tail)
         return;
     int64_t now = leat__now_ns();
-    if (c->busy_until_ns < now)
-        c->busy_until_ns = now;
     for (; c->stamped != c->tail; c->stamped++) {
         leat__pending *p = &c->ring[c->stamped & c->mask];
-        if (p->block_ms > 0)
-            c->busy_until_ns += (p->block_ms + BLOCK_SLACK_MS) * 1000000;
-        p->deadline_ns = c->busy_until_ns + c->timeout_ms * 1000000;
+        c->blocked_ns += leat__pending_wait_ns(p);
+        p->deadline_ns = now + c->blocked_ns + c->timeout_ms * 1000000;
     }
 }
 

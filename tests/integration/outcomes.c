@@ -57,6 +57,33 @@ static void a_stopped_server_makes_the_outcome_unknown_40_of_40(void **state)
 
 /* It does not fit the sockets' buffers, so it leaves only in part, and the
  * server cannot run it when it wakes up. */
+/* A server that was told to wait may take that long; once it has answered, the
+ * next command does not inherit the time. */
+static void a_wait_that_is_over_makes_nobody_wait(void **state)
+{
+    char url[256];
+    leat_error e = { 0 };
+    (void)state;
+    redis_server *s = redis_start(NULL);
+    assert_non_null(s);
+    leat_client *c = open_client(redis_url(s, url, sizeof url),
+                                 &(leat_client_opts){ .timeout_ms = 1000 });
+    leat_conn *conn = lend(c);
+    for (int i = 0; i < 20; i++)
+        must(leat_conn_call(conn, LEAT_ARGS(leat_str("PING")),
+                            &(leat_send_opts){ .block_ms = 60000 }, NULL, err));
+    redis_pause(s);
+    int64_t before = wait_now_ms();
+    assert_code(
+        leat_conn_call(conn, LEAT_ARGS(leat_str("PING")), NULL, NULL, &e),
+        LEAT_EUNKNOWN);
+    assert_true(wait_now_ms() - before < 30000);
+    redis_resume(s);
+    leat_client_return(c, conn);
+    leat_client_close(c);
+    redis_stop(s);
+}
+
 static void a_command_that_left_in_part_is_certainly_not_done(void **state)
 {
     enum { SIZE = 64 * 1024 * 1024 };
@@ -408,6 +435,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stopped_server_makes_the_outcome_unknown_40_of_40),
+        cmocka_unit_test(a_wait_that_is_over_makes_nobody_wait),
         cmocka_unit_test(a_command_that_left_in_part_is_certainly_not_done),
         cmocka_unit_test(of_a_broken_pipeline_each_command_has_its_own_outcome),
         cmocka_unit_test(
