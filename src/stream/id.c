@@ -3,64 +3,26 @@
  */
 #include "stream/id.h"
 #include "base/system.h"
+#include "message/id.h"
 
-#include <endian.h>
 #include <stdio.h>
 #include <unistd.h>
 
 enum { NONCE = 8, NONCE_TEXT = 2 * NONCE };
 
-/* Eight digits at once: an id is read for every message. */
-static inline bool eight_digits(const char *p, uint64_t *v)
+bool leat__stream_id_parse(leat_bytes text, leat_position *out)
 {
-    uint64_t x;
-    memcpy(&x, p, sizeof x);
-    x = le64toh(x) - 0x3030303030303030u;
-    if ((x | (x + 0x7676767676767676u)) & 0x8080808080808080u)
+    leat__id id;
+    if (text.n == 0 || !memchr(text.p, '-', text.n) ||
+        !leat__id_parse(text, &id))
         return false;
-    x = x * 10 + (x >> 8);
-    x = ((x & 0x000000ff000000ffu) * 0x000f424000000064u +
-         ((x >> 16) & 0x000000ff000000ffu) * 0x0000271000000001u) >>
-        32;
-    *v = *v * 100000000 + x;
+    *out = (leat_position){ .ms = id.ms, .seq = id.seq };
     return true;
-}
-
-/* Reads digits from *p; false: there are none, or too many.  Up to 19 digits
- * fit without a look at each. */
-static bool get_number(const char **p, const char *end, uint64_t *out)
-{
-    const char *at = *p, *easy = end - at > 19 ? at + 19 : end;
-    uint64_t v = 0;
-    if (easy - at >= 8 && eight_digits(at, &v))
-        at += 8;
-    for (; at < easy && (unsigned char)(*at - '0') <= 9; at++)
-        v = v * 10 + (uint64_t)(*at - '0');
-    bool some = at > *p;
-    for (; at < end && (unsigned char)(*at - '0') <= 9; at++)
-        if (__builtin_mul_overflow(v, 10, &v) ||
-            __builtin_add_overflow(v, (uint64_t)(*at - '0'), &v))
-            return false;
-    *p = at;
-    *out = v;
-    return some;
-}
-
-bool leat__stream_id_parse(leat_bytes text, leat_position *id)
-{
-    const char *p = text.p, *end = p + text.n;
-    id->index = 0;
-    if (text.n == 0 || !get_number(&p, end, &id->ms) || p == end || *p != '-')
-        return false;
-    p++;
-    return get_number(&p, end, &id->seq) && p == end;
 }
 
 leat_bytes leat__stream_id_format(leat_position id, char out[LEAT__STREAM_ID])
 {
-    int n = snprintf(out, LEAT__STREAM_ID, "%llu-%llu",
-                     (unsigned long long)id.ms, (unsigned long long)id.seq);
-    return leat_mem(out, (size_t)n);
+    return leat__id_format((leat__id){ id.ms, id.seq }, out);
 }
 
 leat_position leat__stream_id_after(leat_position id)
@@ -77,16 +39,15 @@ leat_position leat__stream_id_after(leat_position id)
 static leat_code start_at(const char *start, char out[LEAT__STREAM_ID],
                           leat_error *err)
 {
-    leat_position id = { 0 };
-    const char *p = start + 1, *end = p + strlen(p);
-    if (!get_number(&p, end, &id.ms) || p != end)
+    leat__id at;
+    if (strchr(start, '-') || !leat__id_parse(leat_str(start + 1), &at))
         return leat__fail(err, LEAT_EINVAL,
                           "start '%.60s' is no time, write \"@\" and "
                           "milliseconds since 1970",
                           start);
-    if (id.ms > 0)
-        id = (leat_position){ .ms = id.ms - 1, .seq = UINT64_MAX };
-    leat__stream_id_format(id, out);
+    if (at.ms > 0)
+        at = (leat__id){ at.ms - 1, UINT64_MAX };
+    (void)leat__id_format(at, out);
     return LEAT_OK;
 }
 

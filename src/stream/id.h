@@ -5,9 +5,10 @@
 #define LEAT_STREAM_ID_H
 
 #include "base/error.h"
+#include "message/id.h"
 #include <leat/source.h>
 
-enum { LEAT__STREAM_ID = 44, LEAT__STREAM_CONSUMER = 128 };
+enum { LEAT__STREAM_ID = LEAT__ID_TEXT, LEAT__STREAM_CONSUMER = 128 };
 
 /* "MS-SEQ", both decimal; false: not an id.  The index is 0. */
 bool leat__stream_id_parse(leat_bytes text, leat_position *id);

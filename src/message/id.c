@@ -1,7 +1,7 @@
 /*
  * id.c: the ids of a stream's entries, "ms-seq", as text.
  */
-#include "topic/window.h"
+#include "message/id.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* id.c: ids of entries as text. */
 #include "support/allocfail.h"
-#include "topic/window.h"
+#include "message/id.h"
 
 #include <string.h>
 
