@@ -138,10 +138,9 @@ static void judge_handled(demo_ledger *l, demo_result *out)
             continue;
         }
         fence[r->partition] = r->fence;
-        if (!mark(l->seen, r->number)) {
-            out->redelivered++;
+        out->redelivered += r->attempt > 1;
+        if (!mark(l->seen, r->number))
             continue;
-        }
         out->handled++;
         int64_t *last = &highest[r->number % (uint64_t)l->keys];
         if ((int64_t)r->number < *last)

@@ -44,6 +44,7 @@ static leat_verdict handle(leat_ctx *x, void *arg)
                       .fence = leat_delivery_fence(d) };
     if (!number_of(leat_ctx_msg(x)->id, &r.number))
         return leat_ctx_reject(x, "not an order of this demo");
+    sleep_ms(1); /* the work: as long as a small write elsewhere takes */
     /* Not written down is not done. */
     return demo_write(w->ledger, r) ? LEAT_ACK : leat_ctx_nack(x, 100);
 }

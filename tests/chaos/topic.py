@@ -31,6 +31,7 @@ that unsettled.
 """
 
 import random
+import signal
 import sys
 import time
 from pathlib import Path
@@ -311,7 +312,8 @@ class Run:
         end = time.monotonic() + DRAIN_SECONDS
         for w in workers:
             code = w.ended(max(end - time.monotonic(), 0.1))
-            if code != 0:
+            # The signal itself ends only who had not begun yet.
+            if code not in (0, -signal.SIGTERM):
                 say(f"{what} {w.role} ended with {code}")
                 self.stuck += 1
 

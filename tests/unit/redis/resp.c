@@ -173,6 +173,8 @@ static void a_double_does_not_depend_on_the_locale(void **state)
 static void streamed_values_are_refused_as_not_supported(void **state)
 {
     (void)state;
+    CHECK(NULL, WRONG("$1x3\r\nabcd"), WRONG("$12x\r\nabcd"),
+          WRONG("$123x\r\nabcd"), WRONG("$012\r\nabcdefghijkl\r\n"));
     CHECK(NULL, UNSUPPORTED("$?\r\n"), UNSUPPORTED("*?\r\n"),
           UNSUPPORTED("%?\r\n"), UNSUPPORTED("~?\r\n"), UNSUPPORTED(">?\r\n"));
 }
@@ -210,6 +212,7 @@ static void limits_are_kept_to_the_last_byte(void **state)
           TOO_BIG("+123456\r\n"));
     snprintf(wire, sizeof wire, "$100\r\n%0100d\r\n", 0);
     CHECK((&(leat__resp_limits){ .bulk = 100 }), TOO_BIG("$101\r\n"),
+          TOO_BIG("$101\r\nabcd"), TOO_BIG("$1010\r\nabcd"),
           TOO_BIG("=9223372036854775807\r\n"),
           TOO_BIG("$9999999999999999999\r\n"));
     outcome o = decode_whole(&(leat__resp_limits){ .bulk = 100 }, wire, 108);
