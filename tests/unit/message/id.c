@@ -1,6 +1,6 @@
 /* id.c: ids of entries as text. */
-#include "support/allocfail.h"
 #include "message/id.h"
+#include "support/allocfail.h"
 
 #include <string.h>
 
