@@ -3,7 +3,7 @@
  *
  * Every wait has a deadline: that of the command whose answer comes next.  It
  * counts from the flush, and adds the time for which it, and commands before it
- * that are not answered yet, told the server to block.  A wait that ends without
+ * that have no answer yet, told the server to block.  A wait that ends without
  * an answer breaks the connection.
  */
 #include "base/fork.h"
