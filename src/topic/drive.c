@@ -21,7 +21,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-enum { CONNECT_MS = 250, CMD_COME = 1, BLK_COME = 2 };
+enum { CMD_COME = 1, BLK_COME = 2 };
 
 #define AFTER_NS LEAT__LINGER_NS
 #define LATE_NS  INT64_C(1000000000)
@@ -123,7 +123,7 @@ static bool open_conn(consumer *c, leat_conn **conn)
         return true;
     if (leat__now_ns() < c->connect_ns)
         return false;
-    *conn = leat_client_lend(c->client, CONNECT_MS, &e);
+    *conn = leat_client_lend(c->client, 0, &e); /* one try */
     if (*conn) {
         leat__backoff_reset(&c->backoff);
         return true;

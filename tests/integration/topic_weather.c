@@ -1,5 +1,6 @@
 /* topic_weather.c: a member of a group when the server or memory fails. */
 #include "support/allocfail.h"
+#include "support/tcpfault.h"
 #include "topic_help.h"
 
 #include <stdatomic.h>
@@ -182,6 +183,33 @@ static void a_restarted_server_is_found_again(void **state)
     redis_stop(mine);
 }
 
+/* Each answer takes its time, also those of a connection being made. */
+static void a_slow_network_is_no_obstacle(void **state)
+{
+    (void)state;
+    char slow[64];
+    tcpfault *proxy = tcpfault_start(redis_socket(server), NULL);
+    assert_non_null(proxy);
+    snprintf(slow, sizeof slow, "redis://127.0.0.1:%d", tcpfault_port(proxy));
+    leat_client *c = open_client(slow, NULL);
+    leat_topic *t = topic_of(c, "orders", 1);
+    leat_source *s = source_of(t, "g", NULL);
+    wait_until((nothing_of(s, 1), stats_of(s).partitions == 1), LONG_MS);
+    tcpfault_rule_add(proxy, &(tcpfault_rule){ .dir = TCPFAULT_DOWN,
+                                               .when = TCPFAULT_FRAME,
+                                               .action = TCPFAULT_DELAY,
+                                               .ms = 100 });
+    tcpfault_drop(proxy, 0, true);
+    add_many("orders", 0, 0, 50);
+    read_all(s, 50, NULL);
+    must(leat_source_flush(s, LONG_MS, err));
+    tcpfault_clear(proxy);
+    leat_source_close(s);
+    leat_topic_close(t);
+    leat_client_close(c);
+    tcpfault_stop(proxy);
+}
+
 /* At maxmemory nothing is published, but what is there is read and settled. */
 static void a_full_server_still_takes_settlements(void **state)
 {
@@ -332,6 +360,7 @@ int main(void)
         topic_test(a_paused_server_is_waited_for),
         topic_test(a_lost_answer_is_told_as_soon_as_it_is_known),
         topic_test(a_restarted_server_is_found_again),
+        topic_test(a_slow_network_is_no_obstacle),
         topic_test(a_full_server_still_takes_settlements),
         topic_test(a_runner_keeps_the_order_of_partitions),
         topic_test(a_runner_keeps_the_order_of_keys),
