@@ -281,8 +281,7 @@ def a6_a_stuck_handler_is_given_up_while_its_member_lives(b):
     b.server()
     stuck = 3 << 32 | 5
     x = b.consume("x", slow=f"{stuck}:3000", limit=300)
-    b.send(400)
-    b.drained()
+    p = b.produce(0, rate=200)
     wait_for(lambda: [r for r in b.ledgers.read().of(DELIVERY)
                       if r.id == stuck and r.detail == 2], LONG,
              "it is handed out again")
@@ -291,7 +290,7 @@ def a6_a_stuck_handler_is_given_up_while_its_member_lives(b):
               and tries[0].ns < r.ns < tries[1].ns]
     assert others, "nothing else went on"
     assert b.owners(LOST) == 0 and x.alive()
-    b.end()
+    b.end(p)
 
 
 def a9_what_a_consumer_left_that_died_for_ever_is_adopted(b):
