@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 enum {
-    LEND_MS = 200,    /* for one try to connect                           */
+    LEND_MS = 2000,   /* to connect: a slow network needs some of it      */
     PAUSE_MS = 50,    /* after the server refused something               */
     UNBLOCK_MS = 20,  /* between two tries to end a waiting read          */
     CLOSE_MS = 2000,  /* to give everything back                          */

@@ -16,7 +16,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-enum { LEND_MS = 200, PAUSE_MS = 50 };
+enum { LEND_MS = 2000, PAUSE_MS = 50 }; /* a slow network needs some */
 
 /* ---- outcomes --------------------------------------------------------- */
 

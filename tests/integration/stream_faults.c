@@ -71,6 +71,34 @@ static int lose_next_answer(void)
     return rule;
 }
 
+/* Each answer takes its time, also those of a connection being made. */
+static void a_slow_network_is_no_obstacle(void **state)
+{
+    (void)state;
+    leat_error e = { 0 };
+    leat_stream *s = open_stream(through, NULL);
+    leat_sink *k = leat_stream_sink(s, NULL, &e);
+    assert_non_null(k);
+    leat_source *q = subscribe_on(through, NULL, NULL);
+    wait_until(blocked() == 1, LONG_MS);
+    tcpfault_rule_add(proxy, &(tcpfault_rule){ .dir = TCPFAULT_DOWN,
+                                               .when = TCPFAULT_FRAME,
+                                               .action = TCPFAULT_DELAY,
+                                               .ms = 60 });
+    tcpfault_drop(proxy, 0, true);
+    must(leat_sink_publish(k, &(leat_msg){ .body = leat_str("7") }, 1, NULL,
+                           NULL, err));
+    leat_delivery *d = next_of(q);
+    assert_int_equal(number_of(d), 7);
+    ack(d);
+    flush(q);
+    tcpfault_clear(proxy);
+    must(leat_sink_flush(k, LONG_MS, err));
+    leat_source_close(q);
+    leat_sink_close(k);
+    leat_stream_close(s);
+}
+
 /* ---- lost answers ----------------------------------------------------- */
 
 /* C5 */
@@ -293,6 +321,7 @@ static void a_right_that_is_taken_away_ends_it_for_good(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        fault_test(a_slow_network_is_no_obstacle),
         fault_test(entries_of_a_lost_answer_arrive_without_waiting),
         fault_test(a_lost_answer_of_an_ack_is_no_trouble),
         fault_test(a_lost_answer_of_a_claim_is_found_again),
