@@ -30,7 +30,7 @@ typedef enum leat_code {
     LEAT_ETIMEOUT,  /* the deadline passed before anything was done       */
     LEAT_EFULL,     /* a bound is reached: back-pressure                  */
     LEAT_EBUSY,     /* the server is loading, blocked by a script or full */
-    LEAT_EREADONLY, /* the server is a replica                            */
+    LEAT_EREADONLY, /* the server is a replica, or another has the key    */
     LEAT_EAUTH,     /* credentials or rights are missing                  */
     LEAT_ECONFLICT, /* a watched key changed: run the whole unit again    */
     LEAT_ESERVER,   /* the server refused the command                     */

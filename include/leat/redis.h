@@ -78,6 +78,28 @@ LEAT_API void leat_reply_free(leat_reply *r);
 
 /* ---- the client ------------------------------------------------------- */
 
+/* What an acknowledgement means.  A server that does not give the class asked
+ * for is refused with LEAT_EUNSAFE and the setting to change. */
+typedef enum leat_durability {
+    LEAT_EXECUTED = 0, /* class 0: the server has done it                  */
+    LEAT_LOGGED,       /* 1: and writes it to disk within some seconds     */
+    LEAT_SYNCED,       /* 2: and it is on disk                             */
+    LEAT_REPLICATED,   /* 3: and on so many replicas                       */
+    LEAT_OUTBOX        /* 4: the truth is elsewhere; a loss here is found, */
+                       /* told and published again                         */
+} leat_durability;
+
+/* For rediss:// and its kin.  The certificate and the host name are verified
+ * unless `insecure` says loudly not to. */
+typedef struct leat_tls_opts {
+    const char *ca_file; /* trusted certificates; NULL, with ca_dir NULL   */
+    const char *ca_dir;  /* too: the system's                              */
+    const char *cert;    /* our own, with its chain; NULL: none            */
+    const char *key;     /* of cert; NULL: in the same file                */
+    const char *host;    /* the name to verify; NULL: the one dialled      */
+    bool insecure;       /* believe anybody                                */
+} leat_tls_opts;
+
 typedef struct leat_client_opts {
     const char *name;           /* CLIENT SETNAME; NULL: "leat"        */
     const char *user;           /* instead of the URL's                */
@@ -91,6 +113,12 @@ typedef struct leat_client_opts {
     bool allow_eviction;        /* run on a server that may evict      */
     bool as_redis_6_0;          /* use nothing newer, for tests        */
     size_t max_reply_bytes;     /* one reply at most; 0: 512 MiB       */
+    leat_durability durability; /* the class that is asked for         */
+    int replicas;               /* with LEAT_REPLICATED; 0: 1          */
+    int64_t replicas_ms;        /* to wait for them; 0: 1 s            */
+    leat_tls_opts tls;
+    const char *sentinel_user;     /* of the sentinels; NULL: none     */
+    const char *sentinel_password; /* instead of the URL's             */
     leat_logger log;
     leat_metrics *metrics; /* borrowed; NULL: none                */
 } leat_client_opts;
@@ -130,6 +158,27 @@ typedef struct leat_server {
 
 LEAT_API leat_code leat_client_server(leat_client *c, leat_server *out,
                                       leat_error *err);
+
+/* The servers behind the URL, as they are now known. */
+typedef enum leat_topology {
+    LEAT_SINGLE = 0,
+    LEAT_SENTINEL,
+    LEAT_CLUSTER
+} leat_topology;
+
+typedef struct leat_node {
+    char host[256]; /* or the path of a socket, with port 0 */
+    int port;
+    bool master;
+    int slots;   /* that it serves, of a cluster's 16384     */
+    int primary; /* of a replica: the index of its master, or -1 */
+} leat_node;
+
+LEAT_API leat_topology leat_client_topology(const leat_client *c);
+
+/* Fill out up to room nodes; *n is how many there are. */
+LEAT_API leat_code leat_client_nodes(leat_client *c, leat_node *out,
+                                     size_t room, size_t *n, leat_error *err);
 
 /* One command on a pooled connection, its reply owned by the caller.  With
  * idempotent it is sent again on a new connection, with backoff, until

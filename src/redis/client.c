@@ -14,6 +14,7 @@
 #include "redis/facts.h"
 #include "redis/waker.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -311,6 +312,45 @@ leat_conn *leat__client_dial(leat_client *c, int64_t deadline_ns,
             *err = e;
     }
     return conn;
+}
+
+leat_conn *leat__client_dial_key(leat_client *c, leat_bytes key,
+                                 int64_t deadline_ns, leat_error *err)
+{
+    (void)key; /* one server has them all */
+    return leat__client_dial(c, deadline_ns, err);
+}
+
+bool leat__client_clustered(const leat_client *c)
+{
+    return c->url.kind == LEAT__URL_CLUSTER;
+}
+
+leat_topology leat_client_topology(const leat_client *c)
+{
+    return c->url.kind == LEAT__URL_CLUSTER    ? LEAT_CLUSTER
+           : c->url.kind == LEAT__URL_SENTINEL ? LEAT_SENTINEL
+                                               : LEAT_SINGLE;
+}
+
+leat_code leat_client_nodes(leat_client *c, leat_node *out, size_t room,
+                            size_t *n, leat_error *err)
+{
+    leat_code rc = leat__client_own(c, err);
+    if (rc != LEAT_OK)
+        return rc;
+    *n = 1;
+    if (room == 0)
+        return LEAT_OK;
+    const leat__url *u = &c->url;
+    const char *where = u->host_count ? u->hosts[0].name : u->path;
+    *out = (leat_node){ .port = u->host_count ? u->hosts[0].port : 0,
+                        .primary = -1 };
+    snprintf(out->host, sizeof out->host, "%s", where ? where : "embedded");
+    pthread_mutex_lock(&c->lock);
+    out->master = strcmp(c->server.role, "master") == 0;
+    pthread_mutex_unlock(&c->lock);
+    return LEAT_OK;
 }
 
 const char *leat_client_url(const leat_client *c)

@@ -40,6 +40,16 @@ struct leat_client {
 leat_conn *leat__client_dial(leat_client *c, int64_t deadline_ns,
                              leat_error *err);
 
+/* The same, to the server that has this key now.  On a cluster it is good for
+ * the keys of one slot only: MOVED and ASK are LEAT_EREADONLY and make it
+ * stale, and the next dial leads where they pointed. */
+leat_conn *leat__client_dial_key(leat_client *c, leat_bytes key,
+                                 int64_t deadline_ns, leat_error *err);
+
+/* Are keys of different slots on different servers, so that one command cannot
+ * name both? */
+bool leat__client_clustered(const leat_client *c);
+
 /* Try until it works, an error says that trying is no use, the deadline is
  * over, or the client is closing. */
 leat_conn *leat__client_connect(leat_client *c, int64_t deadline_ns,

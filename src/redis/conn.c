@@ -227,7 +227,7 @@ static void answer_plain(leat_conn *c, leat__pending *p, const leat_reply *r)
         return;
     leat_error e;
     if (leat__server_error(&e, text) == LEAT_EREADONLY)
-        c->stale = true; /* it was demoted: the pool must not lend it again */
+        c->stale = true; /* another server has it: not to be lent again */
     leat__script_forget(p->script);
     leat__conn_tell(c, p->fn, p->arg, r, &e);
 }

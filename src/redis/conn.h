@@ -39,6 +39,7 @@ struct leat_conn {
     leat_error why;
     unsigned forks; /* the fork count it was made in */
     bool stale;     /* not to be lent again                               */
+    bool asking;    /* each command needs ASKING before it                */
     int protocol;   /* 2 or 3                                             */
     int64_t timeout_ms;
 

@@ -22,6 +22,8 @@ static const struct {
     { "UNBLOCKED", LEAT_EBUSY, true },
     { "ERR max number of clients", LEAT_EBUSY, true },
     { "READONLY", LEAT_EREADONLY, true },
+    { "MOVED", LEAT_EREADONLY, true },
+    { "ASK", LEAT_EREADONLY, true },
     { "OOM", LEAT_EFULL, true },
     { "MISCONF", LEAT_EFULL, true },
     { "NOREPLICAS", LEAT_EFULL, true },
