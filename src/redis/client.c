@@ -215,13 +215,17 @@ leat_code leat__client_own(const leat_client *c, leat_error *err)
                       "your own after fork");
 }
 
-static leat__transport *open_transport(leat_client *c, int64_t deadline_ns,
-                                       leat_error *err)
+static leat__transport *open_address(leat_client *c, const leat__url_host *at,
+                                     int64_t deadline_ns, leat_error *err)
+{
+    (void)c;
+    return leat__transport_tcp(at->name, at->port, deadline_ns, err);
+}
+
+static leat__transport *open_socket(leat_client *c, int64_t deadline_ns,
+                                    leat_error *err)
 {
     const leat__url *u = &c->url;
-    if (u->kind == LEAT__URL_TCP)
-        return leat__transport_tcp(u->hosts[0].name, u->hosts[0].port,
-                                   deadline_ns, err);
     if (u->kind == LEAT__URL_UNIX)
         return leat__transport_unix(u->path, deadline_ns, err);
     if (leat__embedded_ensure(c->embedded, leat__left_ms(deadline_ns), err) !=
@@ -284,8 +288,8 @@ static void as_connect_error(leat_error *e)
         e->code = LEAT_ECONN;
 }
 
-leat_conn *leat__client_dial(leat_client *c, int64_t deadline_ns,
-                             leat_error *err)
+leat_conn *leat__client_dial_at(leat_client *c, const leat__url_host *at,
+                                int64_t deadline_ns, leat_error *err)
 {
     leat_error e;
     leat__conn_opts o = {
@@ -297,7 +301,8 @@ leat_conn *leat__client_dial(leat_client *c, int64_t deadline_ns,
     if (deadline_ns > latest)
         deadline_ns = latest;
 
-    leat__transport *t = open_transport(c, deadline_ns, &e);
+    leat__transport *t = at ? open_address(c, at, deadline_ns, &e)
+                            : open_socket(c, deadline_ns, &e);
     leat_conn *conn = t ? leat__conn_new(t, &o, &e) : NULL;
     if (t && !conn)
         t->ops->close(t);
@@ -312,6 +317,12 @@ leat_conn *leat__client_dial(leat_client *c, int64_t deadline_ns,
             *err = e;
     }
     return conn;
+}
+
+leat_conn *leat__client_dial(leat_client *c, int64_t deadline_ns,
+                             leat_error *err)
+{
+    return leat__client_dial_at(c, c->url.hosts, deadline_ns, err);
 }
 
 leat_conn *leat__client_dial_key(leat_client *c, leat_bytes key,

@@ -40,6 +40,10 @@ struct leat_client {
 leat_conn *leat__client_dial(leat_client *c, int64_t deadline_ns,
                              leat_error *err);
 
+/* The same, to this very server; NULL: the one behind the URL's socket. */
+leat_conn *leat__client_dial_at(leat_client *c, const leat__url_host *at,
+                                int64_t deadline_ns, leat_error *err);
+
 /* The same, to the server that has this key now.  On a cluster it is good for
  * the keys of one slot only: MOVED and ASK are LEAT_EREADONLY and make it
  * stale, and the next dial leads where they pointed. */
