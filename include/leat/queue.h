@@ -1,0 +1,264 @@
+/*
+ * queue.h: work queues with a visibility timeout.
+ *
+ * A received message stays in the queue, hidden, until it is acknowledged or
+ * its visibility runs out; then it is received again.  At least once.  Each
+ * receive gives its own receipt, and only the last one settles: a slow receiver
+ * cannot delete what another one has.
+ *
+ *   leat_queue *q = leat_queue_open(client, "orders",
+ *       &(leat_queue_opts){ .max_receives = 3 }, &e);
+ *   leat_queue_send(q, &(leat_msg){ .body = B }, NULL, NULL, &e);
+ *
+ *   leat_queue_batch *b = leat_queue_receive(q,
+ *       &(leat_receive_opts){ .max = 10, .wait_ms = 20000 }, &e);
+ *   for (size_t i = 0; b && i < leat_queue_batch_count(b); i++) {
+ *       const leat_queue_item *it = leat_queue_batch_at(b, i);
+ *       if (work(&it->msg))
+ *           leat_queue_ack(q, it->receipt, &e);
+ *   }
+ *   leat_queue_batch_free(b);
+ *
+ * With a handler and threads: leat_run_start(leat_queue_source(q, NULL, &e),
+ * ...), or leat_pool_start for any number of queues.
+ *
+ * Every step is one script on the server, whose clock alone counts.
+ * Threads: leat_queue is shared; a batch is confined.
+ */
+#ifndef LEAT_QUEUE_H
+#define LEAT_QUEUE_H
+
+#include <leat/log.h>
+#include <leat/message.h>
+#include <leat/metrics.h>
+#include <leat/redis.h>
+#include <leat/source.h>
+
+LEAT_BEGIN
+
+enum {
+    LEAT_QUEUE_BATCH = 1000, /* messages in one call           */
+    LEAT_VISIBILITY_MAX_MS = 12 * 3600 * 1000,
+    LEAT_RECEIPT_MAX = 320 /* bytes of a receipt             */
+};
+
+typedef struct leat_queue leat_queue;
+
+/* Whose keys and bytes. */
+typedef enum leat_queue_profile {
+    LEAT_QUEUE_NATIVE = 0,
+    LEAT_QUEUE_REDOWL /* shares queues with Go programs that use redowl */
+} leat_queue_profile;
+
+/* The settings of a queue are kept with it.  Opening takes zero for "as it
+ * is", and for a new queue for the default. */
+typedef struct leat_queue_opts {
+    const char *prefix; /* of its keys; NULL: "leat", of redowl "redowl" */
+    leat_queue_profile profile;
+    bool must_exist; /* LEAT_ENOENT instead of making it              */
+
+    int64_t visibility_ms;  /* hidden after a receive; 0: 30 s               */
+    int max_receives;       /* then to the dead letters; 0: never            */
+    int64_t delay_ms;       /* hidden after a send; 0: none                  */
+    int64_t ttl_ms;         /* dropped, and counted, when older; 0: never    */
+    size_t max_message;     /* bytes of an encoded message; 0: 1 MiB         */
+    bool fifo;              /* strict order in each message group            */
+    bool content_dedup;     /* the body's hash is the dedup id               */
+    int64_t dedup_ms;       /* how long an id is remembered; 0: 5 min        */
+    const char *dead_queue; /* another queue for the dead letters, fed by a */
+                            /* mover; NULL: they stay in this one's slot    */
+
+    bool no_reaper;      /* this handle gives back nothing that expired   */
+    bool no_events;      /* publish none                                  */
+    bool durable_events; /* also in a capped stream                       */
+    leat_client *event_client; /* borrowed; NULL: the same                  */
+    leat_logger log;
+    leat_metrics *metrics; /* borrowed; NULL: none                          */
+} leat_queue_opts;
+
+/* Open a queue, making it if it is new.  LEAT_EEXIST: it has other settings
+ * than those given, and the error names the first; see leat_queue_alter. */
+LEAT_API leat_queue *leat_queue_open(leat_client *c, const char *name,
+                                     const leat_queue_opts *opts,
+                                     leat_error *err);
+
+/* Change the settings that are not 0; -1 takes a bound away.  Messages that are
+ * there keep the delay and deadline they have. */
+LEAT_API leat_code leat_queue_alter(leat_queue *q, const leat_queue_opts *opts,
+                                    leat_error *err);
+
+/* What was received and not settled comes back when its time is over.  NULL is
+ * accepted. */
+LEAT_API void leat_queue_close(leat_queue *q);
+
+LEAT_API const char *leat_queue_name(const leat_queue *q);
+
+/* ---- sending ---------------------------------------------------------- */
+
+typedef struct leat_queue_send_opts {
+    int64_t delay_ms; /* hidden so long; 0: the queue's, -1: not at all     */
+    leat_bytes group; /* of a FIFO queue; empty: the message's key          */
+    leat_bytes dedup; /* empty: none, or the content's                      */
+} leat_queue_send_opts;
+
+/* How one message of a batch ended. */
+typedef struct leat_queue_sent {
+    leat_code code; /* LEAT_OK, LEAT_EUNKNOWN, or certainly not           */
+    char id[64];    /* the message's; of the first one where it is a      */
+    bool duplicate; /* duplicate, which is not sent again                 */
+} leat_queue_sent;
+
+/* Send one message and wait for the answer.  The headers are its attributes. */
+LEAT_API leat_code leat_queue_send(leat_queue *q, const leat_msg *m,
+                                   const leat_queue_send_opts *opts,
+                                   leat_queue_sent *sent, leat_error *err);
+
+/* n at once, in one script.  opts and sent, each of n or NULL.  The first bad
+ * outcome is returned. */
+LEAT_API leat_code leat_queue_send_batch(leat_queue *q, const leat_msg *m,
+                                         size_t n,
+                                         const leat_queue_send_opts *opts,
+                                         leat_queue_sent *sent,
+                                         leat_error *err);
+
+/* ---- receiving -------------------------------------------------------- */
+
+typedef struct leat_queue_item {
+    leat_msg msg;
+    leat_bytes receipt;      /* of this receive                              */
+    leat_bytes group;        /* of a FIFO queue                              */
+    uint32_t receives;       /* this one counted                             */
+    int64_t sent_ms;         /* the server's clock                           */
+    const leat_error *error; /* why it could not be decoded; NULL: it could  */
+} leat_queue_item;
+
+typedef struct leat_queue_batch leat_queue_batch;
+
+typedef struct leat_receive_opts {
+    int max;               /* 0: 1; at most LEAT_QUEUE_BATCH                 */
+    int64_t wait_ms;       /* for the first                                  */
+    int64_t visibility_ms; /* 0: the queue's                                 */
+    bool dead;             /* from the dead letters, hidden as others are    */
+} leat_receive_opts;
+
+/* NULL on failure; a batch of none is an empty wait. */
+LEAT_API leat_queue_batch *leat_queue_receive(leat_queue *q,
+                                              const leat_receive_opts *opts,
+                                              leat_error *err);
+LEAT_API size_t leat_queue_batch_count(const leat_queue_batch *b);
+LEAT_API const leat_queue_item *leat_queue_batch_at(const leat_queue_batch *b,
+                                                    size_t i);
+LEAT_API void leat_queue_batch_free(leat_queue_batch *b);
+
+/* Make the receives that wait on other threads return empty. */
+LEAT_API void leat_queue_interrupt(leat_queue *q);
+
+/* The message is done.  LEAT_ESTALE: it is no longer this receipt's;
+ * LEAT_EINVAL: no receipt, or another queue's. */
+LEAT_API leat_code leat_queue_ack(leat_queue *q, leat_bytes receipt,
+                                  leat_error *err);
+
+/* outcome, of n or NULL: LEAT_OK, LEAT_ESTALE or LEAT_EINVAL for each.  The
+ * first that is not LEAT_OK is returned; the others are done. */
+LEAT_API leat_code leat_queue_ack_batch(leat_queue *q,
+                                        const leat_bytes *receipts, size_t n,
+                                        leat_code *outcome, leat_error *err);
+
+/* Hide it for ms from now; 0 gives it back at once. */
+LEAT_API leat_code leat_queue_change_visibility(leat_queue *q,
+                                                leat_bytes receipt, int64_t ms,
+                                                leat_error *err);
+LEAT_API leat_code leat_queue_change_batch(leat_queue *q,
+                                           const leat_bytes *receipts, size_t n,
+                                           int64_t ms, leat_code *outcome,
+                                           leat_error *err);
+
+/* Look at up to max messages from the head, without receiving them. */
+LEAT_API leat_queue_batch *leat_queue_peek(leat_queue *q, int max, bool dead,
+                                           leat_error *err);
+
+/* ---- the dead letters, and care --------------------------------------- */
+
+typedef struct leat_redrive_opts {
+    int64_t max;  /* 0: all that are there now                             */
+    double rate;  /* a second; 0: as fast as can be                        */
+    bool dry_run; /* only count                                            */
+} leat_redrive_opts;
+
+/* Back to the queue, the oldest first, receives counted from 0.  *moved counts
+ * also when it fails; calling it again goes on. */
+LEAT_API leat_code leat_queue_redrive(leat_queue *q,
+                                      const leat_redrive_opts *opts,
+                                      int64_t *moved, leat_error *err);
+
+/* Give back what expired, without waiting for the reaper; *n how many. */
+LEAT_API leat_code leat_queue_requeue_expired_once(leat_queue *q, int max,
+                                                   int64_t *n, leat_error *err);
+
+/* Drop all messages (not the dead letters; with `dead` only those), in steps;
+ * those in flight with them. */
+LEAT_API leat_code leat_queue_purge(leat_queue *q, bool dead, int64_t *dropped,
+                                    leat_error *err);
+
+/* Remove the queue with all its messages.  Handles get LEAT_ENOENT. */
+LEAT_API leat_code leat_queue_remove(leat_client *c, const char *name,
+                                     const leat_queue_opts *opts,
+                                     leat_error *err);
+
+typedef struct leat_queue_stats {
+    int64_t visible, delayed, in_flight, dead;
+    int64_t oldest_ms; /* age of the oldest visible one; -1: none            */
+    int64_t sent, received, acked, requeued, to_dead, expired, redriven;
+    int64_t created_ms;
+    leat_queue_opts settings; /* the kept ones; strings are owned by q       */
+} leat_queue_stats;
+
+LEAT_API leat_code leat_queue_stats_get(leat_queue *q, leat_queue_stats *out,
+                                        leat_error *err);
+
+/* The names of the queues under a prefix, sorted, one call for each. */
+typedef void leat_queue_name_fn(void *arg, const char *name);
+LEAT_API leat_code leat_queue_list(leat_client *c, const char *prefix,
+                                   leat_queue_name_fn *fn, void *arg,
+                                   leat_error *err);
+
+/* ---- events ----------------------------------------------------------- */
+
+typedef struct leat_queue_event {
+    const char *type; /* sent received requeued to_dlq dlq_received          */
+                      /* dlq_redriven acked                                  */
+    leat_bytes queue, message_id;
+    int64_t at_ms;
+    int64_t receives; /* -1: the event has none                              */
+} leat_queue_event;
+
+/* missed: some may have been lost before this one. */
+typedef void leat_queue_event_fn(void *arg, const leat_queue_event *e,
+                                 bool missed);
+
+typedef struct leat_queue_watch leat_queue_watch;
+
+/* Hear of a queue, or with name NULL of every queue under the prefix; fn runs
+ * on a thread of the watch.  Goes on after a lost connection; `durable` reads
+ * the capped stream and misses nothing that is still in it. */
+LEAT_API leat_queue_watch *
+leat_queue_watch_open(leat_client *c, const char *name,
+                      const leat_queue_opts *opts, bool durable,
+                      leat_queue_event_fn *fn, void *arg, leat_error *err);
+LEAT_API void leat_queue_watch_close(leat_queue_watch *w);
+
+/* ---- as source and sink ----------------------------------------------- */
+
+typedef struct leat_queue_source_opts {
+    int batch;             /* received at once; 0: 100                       */
+    int64_t visibility_ms; /* 0: the queue's                                 */
+    bool dead;
+} leat_queue_source_opts;
+
+LEAT_API leat_source *leat_queue_source(leat_queue *q,
+                                        const leat_queue_source_opts *opts,
+                                        leat_error *err);
+LEAT_API leat_sink *leat_queue_sink(leat_queue *q, leat_error *err);
+
+LEAT_END
+#endif
