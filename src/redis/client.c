@@ -68,6 +68,8 @@ static leat_code fill_demand(leat_client *c, leat_error *err)
                           leat_durability_name(o->durability));
     if (o->durability == LEAT_REPLICATED && o->replicas == 0)
         o->replicas = 1;
+    if (o->durability >= LEAT_SYNCED && o->window == 1)
+        o->window = 2; /* a write and its proof */
     c->demand = (leat__demand){ .asked = o->durability,
                                 .replicas = o->replicas,
                                 .wait_ms = pick(o->replicas_ms, 0, 0),
