@@ -6,6 +6,12 @@
  * sending; when the connection breaks it asks for one for each that waits, and
  * what it calls not sent gets none: it is as if it had not been tried.
  *
+ * So it is with what a server refuses because it does not have the partition
+ * now (READONLY, MOVED, ASK) or cannot serve it yet (LOADING, CLUSTERDOWN and
+ * the like): nothing more is sent on that connection, and the refused go first
+ * on the next.  But once anything behind a refused message may have been done
+ * there, it can no longer go in order: then the refusal is its outcome.
+ *
  * With replicas, WAIT follows each batch, and the verdicts before it become
  * final with its answer.
  */
@@ -70,6 +76,18 @@ static void strange(leat__verdict *v)
     note_failure(v, &e);
 }
 
+/* The server did not take it, and another, or the same one later, may. */
+static bool refusal(const leat_reply *r, const leat_error *e)
+{
+    return r && (e->code == LEAT_EREADONLY || e->code == LEAT_EBUSY);
+}
+
+/* Verdicts that stand, but perhaps for a proof. */
+static uint64_t stands(const leat__producer *p)
+{
+    return p->replied - p->refused;
+}
+
 static void on_added(void *arg, const leat_reply *r, const leat_error *e)
 {
     leat__producer *p = arg;
@@ -79,19 +97,21 @@ static void on_added(void *arg, const leat_reply *r, const leat_error *e)
     }
     leat__verdict *v = &p->verdicts[p->replied++ & p->mask];
     v->code = LEAT_OK;
+    p->refused = e && refusal(r, e) ? p->refused + 1 : 0;
+    p->conn->stale |= p->refused > 0;
     if (e)
         note_failure(v, e);
     else if (r->type != LEAT_REPLY_STRING ||
              !read_id(p, leat_mem(r->s.p, r->s.n), v))
         strange(v);
     if (p->opts->replicas == 0)
-        p->sure = p->replied;
+        p->sure = stands(p);
 }
 
 /* What the server has, but too few others. */
 static void doubt(leat__producer *p, const leat_error *e)
 {
-    for (; p->sure < p->replied; p->sure++) {
+    for (; p->sure < stands(p); p->sure++) {
         leat__verdict *v = &p->verdicts[p->sure & p->mask];
         if (v->code == LEAT_OK)
             note_failure(v, e);
@@ -104,7 +124,7 @@ static void on_waited(void *arg, const leat_reply *r, const leat_error *e)
     leat_error few;
     int64_t n = e ? 0 : leat_reply_int(r);
     if (!e && n >= p->opts->replicas) {
-        p->sure = p->replied;
+        p->sure = stands(p);
         return;
     }
     if (e)
@@ -119,12 +139,29 @@ static void on_waited(void *arg, const leat_reply *r, const leat_error *e)
     doubt(p, &few);
 }
 
+const leat__verdict *leat__producer_refusal(const leat__producer *p)
+{
+    return p->refused ? &p->verdicts[stands(p) & p->mask] : NULL;
+}
+
+/* As if they had not been tried. */
+static void take_back_refused(leat__producer *p)
+{
+    p->back += p->refused;
+    for (; p->refused > 0; p->refused--) {
+        leat__verdict *v = &p->verdicts[--p->replied & p->mask];
+        leat__free(v->text);
+        v->text = NULL;
+    }
+}
+
 void leat__producer_broken(leat__producer *p)
 {
     leat_error e;
     leat__fail(&e, LEAT_EUNKNOWN, "written, but not known to be on %d replicas",
                p->opts->replicas);
     doubt(p, &e);
+    take_back_refused(p);
 }
 
 /* ---- sending ---------------------------------------------------------- */
@@ -135,7 +172,8 @@ static uint64_t least(uint64_t a, uint64_t b)
 }
 
 /* What is answered and not yet told takes no place in the window, but one among
- * the verdicts.  One place of the connection is kept for WAIT. */
+ * the verdicts.  One place of the connection is kept for WAIT, and one for each
+ * ASKING. */
 static uint64_t room(const leat__producer *p)
 {
     const leat_conn *c = p->conn;
@@ -144,6 +182,8 @@ static uint64_t room(const leat__producer *p)
     uint64_t slots = c->window - leat__conn_waiting(c);
     if (p->opts->replicas > 0 && slots > 0)
         slots--;
+    if (c->asking)
+        slots /= 2;
     if (flight >= window)
         return 0;
     return least(least(window - flight, slots), p->mask + 1 - untold);
@@ -188,17 +228,34 @@ static void give_back(leat__producer *p, uint64_t n)
     pthread_mutex_unlock(&p->lock);
 }
 
-static bool push(leat__producer *p)
+static void ignore(void *arg, const leat_reply *r, const leat_error *e)
 {
-    leat__spot s = p->sent;
-    const leat__item *item = leat__backlog_next(&s);
-    char *to = leat__outq_room(&p->conn->out, item->size, NULL);
+    (void)arg;
+    (void)r;
+    (void)e;
+}
+
+static bool push_bytes(leat__producer *p, const char *bytes, size_t n,
+                       leat_reply_fn *fn)
+{
+    char *to = leat__outq_room(&p->conn->out, n, NULL);
     p->no_memory = !to;
     if (!to)
         return false;
-    memcpy(to, item->bytes, item->size);
-    leat__conn_push(p->conn, item->size,
-                    &(leat__pending){ .fn = on_added, .arg = p });
+    memcpy(to, bytes, n);
+    leat__conn_push(p->conn, n, &(leat__pending){ .fn = fn, .arg = p });
+    return true;
+}
+
+static bool push(leat__producer *p)
+{
+    static const char asking[] = "*1\r\n$6\r\nASKING\r\n";
+    leat__spot s = p->sent;
+    const leat__item *item = leat__backlog_next(&s);
+    if (p->conn->asking && !push_bytes(p, asking, sizeof asking - 1, ignore))
+        return false;
+    if (!push_bytes(p, item->bytes, item->size, on_added))
+        return false;
     p->sent = s;
     return true;
 }
