@@ -12,9 +12,9 @@
  *
  * The bytes stay in the backlog until the outcome is known.  When a connection
  * breaks, what left is unknown, and what certainly did not leave is simply not
- * sent yet: it goes out on the next connection, in the same order.  So does what
- * a server refused because it does not have the partition now or cannot serve
- * it: it is sent to the one that has.
+ * sent yet: it goes out on the next connection, in the same order.  So does
+ * what a server refused because it does not have the partition now or cannot
+ * serve it.
  *
  * On one server a topic has one producer; on a cluster each partition its own,
  * with a connection to where the partition is (lanes.c).

@@ -15,6 +15,9 @@
 #include <endian.h>
 #include <stdio.h>
 
+/* Most of a publish, and in line also where it is needed twice. */
+#define IN_LINE __attribute__((always_inline))
+
 enum {
     MAX_COMMAND = 512 * 1024 * 1024, /* the server takes no more */
     ARG_COST = 16,                   /* bytes around an argument, at most */
@@ -69,8 +72,8 @@ static char *put_name(char *p, leat_bytes name)
     return p + 7;
 }
 
-static leat_code put_item(leat__producer *p, leat__offer *o, uint32_t partition,
-                          leat_error *err)
+static inline IN_LINE leat_code put_item(leat__producer *p, leat__offer *o,
+                                         uint32_t partition, leat_error *err)
 {
     const leat_bytes *pairs = leat_fields_pairs(p->fields);
     size_t n = 2 * leat_fields_count(p->fields);
@@ -148,8 +151,10 @@ static leat_code encode_new(leat__producer *p, leat_msg *m, leat_error *err)
     return codec->encode(codec, m, 1, p->fields, err);
 }
 
-static leat_code encode_fields(leat__producer *p, const leat_msg *given,
-                               uint32_t partition, leat_error *err)
+static inline IN_LINE leat_code encode_fields(leat__producer *p,
+                                              const leat_msg *given,
+                                              uint32_t partition,
+                                              leat_error *err)
 {
     const leat_codec *codec = p->opts->codec;
     leat_msg m = *given;
@@ -166,8 +171,8 @@ static leat_code encode_fields(leat__producer *p, const leat_msg *given,
     return codec->encode(codec, &m, 1, p->fields, err);
 }
 
-static leat_code encode_one(leat__producer *p, leat__offer *o,
-                            const leat_msg *m, leat_error *err)
+static inline IN_LINE leat_code encode_one(leat__producer *p, leat__offer *o,
+                                           const leat_msg *m, leat_error *err)
 {
     uint32_t partition = o->partition ? *o->partition : 0;
     leat_code rc = o->partition
@@ -180,7 +185,8 @@ static leat_code encode_one(leat__producer *p, leat__offer *o,
     return rc == LEAT_OK ? put_item(p, o, partition, err) : rc;
 }
 
-static leat_code encode_all(leat__producer *p, leat__offer *o, leat_error *err)
+static inline IN_LINE leat_code encode_all(leat__producer *p, leat__offer *o,
+                                           leat_error *err)
 {
     leat_code rc = LEAT_OK;
     o->size = 0;
@@ -268,7 +274,8 @@ static leat_code accept_locked(leat__producer *p, leat__offer *o,
                                leat_error *err)
 {
     int64_t deadline = 0;
-    leat_code rc = leat__producer_check(p->topic, o->n, 0, err);
+    leat_code rc = o->n > 1 ? leat__producer_check(p->topic, o->n, 0, err)
+                            : LEAT_OK;
     while (rc == LEAT_OK) {
         if (p->stopping)
             return leat__producer_closing(p->topic, err);
@@ -285,14 +292,6 @@ static leat_code accept_locked(leat__producer *p, leat__offer *o,
             rc = leat__producer_check(p->topic, 0, o->size, err);
     }
     return rc;
-}
-
-leat_code leat__producer_put_locked(leat__producer *p, leat__offer *o,
-                                    leat_error *err)
-{
-    if (p->stopping)
-        return leat__producer_closing(p->topic, err);
-    return encode_all(p, o, err);
 }
 
 /* ---- handing over ----------------------------------------------------- */
@@ -332,7 +331,8 @@ static bool write_here(leat__producer *p, bool answers)
     return ok;
 }
 
-int leat__producer_accept_locked(leat__producer *p, const leat__offer *o)
+static inline IN_LINE int take_in_locked(leat__producer *p,
+                                         const leat__offer *o)
 {
     p->tail += o->n;
     p->bytes += o->size;
@@ -340,7 +340,7 @@ int leat__producer_accept_locked(leat__producer *p, const leat__offer *o)
     return plan_locked(p, o->n) | (p->next > p->head ? ANSWERS : 0);
 }
 
-void leat__producer_hand_over(leat__producer *p, int plan)
+static inline IN_LINE void hand_over(leat__producer *p, int plan)
 {
     if ((plan & WRITE) && !write_here(p, plan & ANSWERS))
         plan |= POKE;
@@ -358,8 +358,28 @@ leat_code leat__producer_publish(leat__producer *p, const uint32_t *partition,
     };
     pthread_mutex_lock(&p->lock);
     leat_code rc = accept_locked(p, &o, err);
-    int plan = rc == LEAT_OK ? leat__producer_accept_locked(p, &o) : 0;
+    int plan = rc == LEAT_OK ? take_in_locked(p, &o) : 0;
     pthread_mutex_unlock(&p->lock);
-    leat__producer_hand_over(p, plan);
+    hand_over(p, plan);
     return rc;
+}
+
+/* ---- for lanes.c ------------------------------------------------------ */
+
+leat_code leat__producer_put_locked(leat__producer *p, leat__offer *o,
+                                    leat_error *err)
+{
+    if (p->stopping)
+        return leat__producer_closing(p->topic, err);
+    return encode_all(p, o, err);
+}
+
+int leat__producer_accept_locked(leat__producer *p, const leat__offer *o)
+{
+    return take_in_locked(p, o);
+}
+
+void leat__producer_hand_over(leat__producer *p, int plan)
+{
+    hand_over(p, plan);
 }

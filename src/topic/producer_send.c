@@ -235,27 +235,31 @@ static void ignore(void *arg, const leat_reply *r, const leat_error *e)
     (void)e;
 }
 
-static bool push_bytes(leat__producer *p, const char *bytes, size_t n,
-                       leat_reply_fn *fn)
+/* The next command goes through although the slot is not there yet. */
+__attribute__((noinline, cold)) static bool push_asking(leat_conn *c)
 {
-    char *to = leat__outq_room(&p->conn->out, n, NULL);
-    p->no_memory = !to;
+    static const char text[] = "*1\r\n$6\r\nASKING\r\n";
+    char *to = leat__outq_room(&c->out, sizeof text - 1, NULL);
     if (!to)
         return false;
-    memcpy(to, bytes, n);
-    leat__conn_push(p->conn, n, &(leat__pending){ .fn = fn, .arg = p });
+    memcpy(to, text, sizeof text - 1);
+    leat__conn_push(c, sizeof text - 1, &(leat__pending){ .fn = ignore });
     return true;
 }
 
 static bool push(leat__producer *p)
 {
-    static const char asking[] = "*1\r\n$6\r\nASKING\r\n";
     leat__spot s = p->sent;
     const leat__item *item = leat__backlog_next(&s);
-    if (p->conn->asking && !push_bytes(p, asking, sizeof asking - 1, ignore))
+    char *to = p->conn->asking && !push_asking(p->conn)
+                   ? NULL
+                   : leat__outq_room(&p->conn->out, item->size, NULL);
+    p->no_memory = !to;
+    if (!to)
         return false;
-    if (!push_bytes(p, item->bytes, item->size, on_added))
-        return false;
+    memcpy(to, item->bytes, item->size);
+    leat__conn_push(p->conn, item->size,
+                    &(leat__pending){ .fn = on_added, .arg = p });
     p->sent = s;
     return true;
 }
