@@ -13,6 +13,7 @@
 #include <leat/log.h>
 #include <leat/message.h>
 #include <leat/metrics.h>
+#include <leat/queue.h>
 #include <leat/redis.h>
 #include <leat/run.h>
 #include <leat/source.h>

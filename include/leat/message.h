@@ -17,6 +17,10 @@
 
 LEAT_BEGIN
 
+/* Topics, groups, queues and prefixes are named by letters, digits, '.', '_',
+ * '-'. */
+enum { LEAT_NAME_MAX = 200 };
+
 typedef struct leat_header {
     leat_bytes name;
     leat_bytes value;

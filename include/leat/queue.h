@@ -39,7 +39,7 @@ LEAT_BEGIN
 enum {
     LEAT_QUEUE_BATCH = 1000, /* messages in one call           */
     LEAT_VISIBILITY_MAX_MS = 12 * 3600 * 1000,
-    LEAT_RECEIPT_MAX = 320 /* bytes of a receipt             */
+    LEAT_RECEIPT_MAX = 512 /* bytes of a receipt             */
 };
 
 typedef struct leat_queue leat_queue;
@@ -209,6 +209,8 @@ typedef struct leat_queue_stats {
     int64_t visible, delayed, in_flight, dead;
     int64_t oldest_ms; /* age of the oldest visible one; -1: none            */
     int64_t sent, received, acked, requeued, to_dead, expired, redriven;
+    int64_t purged; /* dropped by hand                                      */
+    int64_t lost;   /* of which the body was gone: not by leat              */
     int64_t created_ms;
     leat_queue_opts settings; /* the kept ones; strings are owned by q       */
 } leat_queue_stats;

@@ -28,8 +28,7 @@
 
 LEAT_BEGIN
 
-/* Topics, groups and prefixes are named by letters, digits, '.', '_', '-'. */
-enum { LEAT_NAME_MAX = 200, LEAT_PARTITIONS_MAX = 16384 };
+enum { LEAT_PARTITIONS_MAX = 16384 };
 
 typedef struct leat_topic leat_topic;
 

@@ -6,53 +6,36 @@
  */
 #include "topic/keys.h"
 
-#include <assert.h>
-#include <stdarg.h>
-#include <stdio.h>
-
-LEAT_PRINTF(2, 3) static void put(leat__key *k, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    int n = vsnprintf(k->p, sizeof k->p, fmt, ap);
-    va_end(ap);
-    assert(n > 0 && (size_t)n < sizeof k->p); /* names were checked */
-    k->n = (size_t)n;
-}
-
-static const char *of(const char *prefix)
-{
-    return prefix && *prefix ? prefix : "leat";
-}
-
 void leat__key_topics(leat__key *k, const char *prefix)
 {
-    put(k, "%s:topics", of(prefix));
+    leat__key_put(k, "%s:topics", leat__prefix_of(prefix));
 }
 
 void leat__key_meta(leat__key *k, const char *prefix, const char *topic)
 {
-    put(k, "%s:topic:%s", of(prefix), topic);
+    leat__key_put(k, "%s:topic:%s", leat__prefix_of(prefix), topic);
 }
 
 void leat__key_groups(leat__key *k, const char *prefix, const char *topic)
 {
-    put(k, "%s:{%s}:groups", of(prefix), topic);
+    leat__key_put(k, "%s:{%s}:groups", leat__prefix_of(prefix), topic);
 }
 
 void leat__key_members(leat__key *k, const char *prefix, const char *topic,
                        const char *group)
 {
-    put(k, "%s:{%s}:members:%s", of(prefix), topic, group);
+    leat__key_put(k, "%s:{%s}:members:%s", leat__prefix_of(prefix), topic,
+                  group);
 }
 
 void leat__key_log(leat__key *k, const char *prefix, const char *topic,
                    bool legacy, uint32_t partition)
 {
     if (legacy)
-        put(k, "%s", topic);
+        leat__key_put(k, "%s", topic);
     else
-        put(k, "%s:{%s/%u}:log", of(prefix), topic, partition);
+        leat__key_put(k, "%s:{%s/%u}:log", leat__prefix_of(prefix), topic,
+                      partition);
 }
 
 static void of_group(leat__key *k, const char *prefix, const char *topic,
@@ -60,9 +43,11 @@ static void of_group(leat__key *k, const char *prefix, const char *topic,
                      const char *group)
 {
     if (legacy)
-        put(k, "%s:{%s}:%s:%s", of(prefix), topic, what, group);
+        leat__key_put(k, "%s:{%s}:%s:%s", leat__prefix_of(prefix), topic, what,
+                      group);
     else
-        put(k, "%s:{%s/%u}:%s:%s", of(prefix), topic, partition, what, group);
+        leat__key_put(k, "%s:{%s/%u}:%s:%s", leat__prefix_of(prefix), topic,
+                      partition, what, group);
 }
 
 void leat__key_cursor(leat__key *k, const char *prefix, const char *topic,

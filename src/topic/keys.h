@@ -17,30 +17,8 @@
 #ifndef LEAT_TOPIC_KEYS_H
 #define LEAT_TOPIC_KEYS_H
 
-#include "base/error.h"
-#include <leat/bytes.h>
+#include "message/name.h"
 #include <leat/topic.h>
-
-enum {
-    LEAT__PREFIX_MAX = 32,
-    LEAT__KEY_MAX = LEAT__PREFIX_MAX + 2 * LEAT_NAME_MAX + 40
-};
-
-typedef struct leat__key {
-    size_t n;
-    char p[LEAT__KEY_MAX];
-} leat__key;
-
-static inline leat_bytes leat__key_bytes(const leat__key *k)
-{
-    return leat_mem(k->p, k->n);
-}
-
-/* LEAT_EINVAL, quoting the name escaped; what is "topic", "group", ... */
-leat_code leat__name_check(const char *what, const char *name, leat_error *err);
-
-/* The same for a prefix, which is shorter and may be NULL or empty. */
-leat_code leat__prefix_check(const char *prefix, leat_error *err);
 
 /* NULL or empty is "leat"; names are checked before. */
 void leat__key_topics(leat__key *k, const char *prefix);

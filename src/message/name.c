@@ -1,11 +1,14 @@
 /*
- * name.c: what may be the name of a topic, a group or a prefix.
+ * name.c: what may be the name of a topic, a group, a queue or a prefix.
  *
  * Names become parts of keys, so the characters that structure a key (':',
  * '/', braces) and all that looks different from what it is are left out.
  */
-#include "topic/keys.h"
+#include "message/name.h"
 
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool allowed(char c)
@@ -51,4 +54,19 @@ leat_code leat__prefix_check(const char *prefix, leat_error *err)
     if (!prefix || !*prefix)
         return LEAT_OK;
     return check("prefix", prefix, LEAT__PREFIX_MAX, err);
+}
+
+const char *leat__prefix_of(const char *prefix)
+{
+    return prefix && *prefix ? prefix : "leat";
+}
+
+void leat__key_put(leat__key *k, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(k->p, sizeof k->p, fmt, ap);
+    va_end(ap);
+    assert(n > 0 && (size_t)n < sizeof k->p);
+    k->n = (size_t)n;
 }

@@ -1,0 +1,38 @@
+/*
+ * name.h: what may be the name of a topic, a group, a queue or a prefix, and
+ * the room that a key made of them needs.
+ */
+#ifndef LEAT_MESSAGE_NAME_H
+#define LEAT_MESSAGE_NAME_H
+
+#include "base/error.h"
+#include <leat/message.h>
+
+enum {
+    LEAT__PREFIX_MAX = 32,
+    LEAT__KEY_MAX = LEAT__PREFIX_MAX + 2 * LEAT_NAME_MAX + 40
+};
+
+typedef struct leat__key {
+    size_t n;
+    char p[LEAT__KEY_MAX];
+} leat__key;
+
+static inline leat_bytes leat__key_bytes(const leat__key *k)
+{
+    return leat_mem(k->p, k->n);
+}
+
+/* The key's text; names in it were checked, so it has room. */
+void leat__key_put(leat__key *k, const char *fmt, ...) LEAT_PRINTF(2, 3);
+
+/* LEAT_EINVAL, quoting the name escaped; what is "topic", "group", ... */
+leat_code leat__name_check(const char *what, const char *name, leat_error *err);
+
+/* The same for a prefix, which is shorter and may be NULL or empty. */
+leat_code leat__prefix_check(const char *prefix, leat_error *err);
+
+/* NULL or empty is "leat". */
+const char *leat__prefix_of(const char *prefix);
+
+#endif

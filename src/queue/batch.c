@@ -1,0 +1,125 @@
+/*
+ * batch.c: what was received, in one piece of memory.
+ */
+#include "base/mem.h"
+#include "queue/pack.h"
+#include "queue/queue.h"
+
+#include <string.h>
+
+struct leat_queue_batch {
+    size_t n;
+    leat_fields *fields; /* what the messages point to, besides `bytes` */
+    leat_error *errors;
+    leat_header *raw; /* of those that could not be decoded */
+    char *bytes;      /* receipts and values                */
+    leat_queue_item items[];
+};
+
+size_t leat_queue_batch_count(const leat_queue_batch *b)
+{
+    return b->n;
+}
+
+const leat_queue_item *leat_queue_batch_at(const leat_queue_batch *b, size_t i)
+{
+    return i < b->n ? &b->items[i] : NULL;
+}
+
+void leat_queue_batch_free(leat_queue_batch *b)
+{
+    if (!b)
+        return;
+    leat_fields_free(b->fields);
+    leat__free(b->errors);
+    leat__free(b->raw);
+    leat__free(b);
+}
+
+leat_queue_batch *leat__batch_none(leat_error *err)
+{
+    return leat__zalloc(sizeof(leat_queue_batch), err);
+}
+
+/* A message that is none: its bytes as a header, and why. */
+static leat_code keep_raw(leat_queue_batch *b, size_t i, leat_bytes value,
+                          const leat_error *why, leat_error *err)
+{
+    if (!b->errors)
+        b->errors = leat__calloc(b->n, sizeof *b->errors, err);
+    if (!b->raw)
+        b->raw = leat__calloc(b->n, sizeof *b->raw, err);
+    if (!b->errors || !b->raw)
+        return LEAT_ENOMEM;
+    b->errors[i] = *why;
+    b->raw[i] = (leat_header){ leat_str("raw"), value };
+    b->items[i].error = &b->errors[i];
+    b->items[i].msg.headers = &b->raw[i];
+    b->items[i].msg.header_count = 1;
+    return LEAT_OK;
+}
+
+static leat_code fill(leat_queue_batch *b, size_t i, leat_bytes receipt,
+                      leat_bytes value, bool fifo, leat_error *err)
+{
+    leat_error e;
+    leat__receipt r;
+    leat_queue_item *it = &b->items[i];
+    if (!leat__receipt_parse(receipt, fifo, &r))
+        return leat__fail(err, LEAT_EPROTO,
+                          "the server gave a receipt that is none");
+    it->receipt = receipt;
+    it->group = r.group;
+    it->receives = r.receives;
+    it->sent_ms = r.sent_ms;
+    leat_code rc = leat__queue_unpack(value, b->fields, &it->msg, &e);
+    if (rc == LEAT_ENOMEM)
+        return leat__fail(err, LEAT_ENOMEM, "no memory for a message");
+    if (rc != LEAT_OK) {
+        it->msg = (leat_msg){ .id = r.id };
+        return keep_raw(b, i, value, &e, err);
+    }
+    return LEAT_OK;
+}
+
+static leat_bytes copy(char **to, const leat_reply *r)
+{
+    leat_bytes from = leat_reply_bytes(r);
+    leat_bytes out = leat_mem(*to, from.n);
+    if (from.n > 0)
+        memcpy(*to, from.p, from.n);
+    *to += from.n;
+    return out;
+}
+
+leat_queue_batch *leat__batch_read(const leat_reply *r, bool fifo,
+                                   leat_error *err)
+{
+    size_t n = (leat_reply_len(r) - 2) / 2, size = 0;
+    const leat_reply *first = leat_reply_at(r, 2), *at = first;
+    for (size_t i = 0; i < 2 * n; i++, at = leat_reply_next(at))
+        size += leat_reply_bytes(at).n;
+    leat_queue_batch *b = leat__zalloc(sizeof *b + n * sizeof *b->items + size,
+                                       err);
+    if (!b)
+        return NULL;
+    b->n = n;
+    b->bytes = (char *)(b->items + n);
+    char *to = b->bytes;
+    leat_code rc = LEAT_OK;
+    b->fields = leat_fields_new(err);
+    if (!b->fields)
+        rc = LEAT_ENOMEM;
+    at = first;
+    for (size_t i = 0; rc == LEAT_OK && i < n; i++) {
+        leat_bytes receipt = copy(&to, at);
+        at = leat_reply_next(at);
+        leat_bytes value = copy(&to, at);
+        at = leat_reply_next(at);
+        rc = fill(b, i, receipt, value, fifo, err);
+    }
+    if (rc == LEAT_OK)
+        return b;
+    leat_queue_batch_free(b);
+    return NULL;
+}

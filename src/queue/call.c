@@ -1,0 +1,245 @@
+/*
+ * call.c: one script, asked until it is answered.
+ *
+ * Every script of a queue can be asked again when its answer was lost.  Those
+ * that bring messages in or hand them out do that by lanes: a lane is a name of
+ * 64 random bits, has one call under way, and the server keeps the number of its
+ * last call for an hour (only calls that did something are written down).  The
+ * same number again is answered as before, a smaller one, which was held up on
+ * an old connection, does nothing.  There are as many lanes as calls at a time,
+ * so what they leave on the server does not grow with the messages.
+ *
+ * A call whose outcome stays unknown leaves its lane in doubt: the next receive
+ * on it asks for the same number, and so finds what was taken and never came.
+ */
+#include "base/backoff.h"
+#include "base/mem.h"
+#include "base/system.h"
+#include "queue/queue.h"
+#include "redis/client.h"
+#include "redis/proof.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { FIRST_RETRY_MS = 10, TRIES = 3 };
+
+/* ---- one try ---------------------------------------------------------- */
+
+typedef struct answer {
+    const queue_call *call;
+    leat_code rc;
+    leat_error err;
+    leat__proof want;
+} answer;
+
+/* Redis 6 wraps what a command inside a script was refused with. */
+static void unwrap(const queue_call *c, leat_error *e)
+{
+    if (strstr(e->msg, "WRONGTYPE"))
+        leat__fail(e, LEAT_EINVAL,
+                   "a key of queue '%s' holds something else than it should: "
+                   "see who wrote to %.*s",
+                   c->name, (int)c->key.n, (const char *)c->key.p);
+    else if (e->code == LEAT_ESERVER && strstr(e->msg, "OOM command"))
+        leat__fail(e, LEAT_EFULL, "the server's memory is full");
+    else if (e->code == LEAT_ESERVER && strstr(e->msg, "READONLY"))
+        leat__fail(e, LEAT_EREADONLY, "the server is a replica");
+}
+
+static void on_answer(void *arg, const leat_reply *r, const leat_error *e)
+{
+    answer *a = arg;
+    if (e) {
+        a->rc = e->code;
+        a->err = *e;
+        unwrap(a->call, &a->err);
+        a->rc = a->err.code;
+    } else {
+        a->rc = a->call->read(a->call->arg, r, &a->err);
+    }
+}
+
+static void on_proof(void *arg, const leat_reply *r, const leat_error *e)
+{
+    answer *a = arg;
+    leat_error few;
+    if (leat__proof_check(&a->want, r, e, &few) != LEAT_OK &&
+        a->rc == LEAT_OK) {
+        a->rc = few.code;
+        a->err = few;
+    }
+}
+
+static leat_code exchange(leat_conn *conn, answer *a, leat_error *err)
+{
+    const queue_call *c = a->call;
+    leat_code rc = leat__script_send(conn, c->script, &c->key, 1, c->args, c->n,
+                                     &(leat_send_opts){ on_answer, a, 0 }, err);
+    a->want = leat__conn_proof(conn, 0, 0);
+    if (rc == LEAT_OK && leat__proof_needed(conn, 0)) {
+        leat_error e;
+        if (leat__conn_wait_for(conn, c->key, &a->want,
+                                &(leat_send_opts){ on_proof, a, 0 },
+                                &e) != LEAT_OK)
+            leat__conn_break(conn, &e);
+    }
+    if (rc == LEAT_OK)
+        (void)leat_conn_drain(conn, 0, NULL); /* on_answer was told */
+    return rc;
+}
+
+static leat_code ask_once(const queue_call *c, int64_t deadline_ns,
+                          leat_error *err)
+{
+    answer a = { .call = c, .rc = LEAT_EUNKNOWN };
+    leat_conn *conn = leat_client_lend(c->client, leat__left_ms(deadline_ns),
+                                       err);
+    if (!conn)
+        return err->code;
+    int64_t usual = conn->timeout_ms, left = leat__left_ms(deadline_ns);
+    if (left < usual)
+        conn->timeout_ms = left > 0 ? left : 1;
+    leat_code rc = exchange(conn, &a, err);
+    conn->timeout_ms = usual;
+    leat_client_return(c->client, conn);
+    if (rc == LEAT_OK && a.rc != LEAT_OK) {
+        rc = a.rc;
+        *err = a.err;
+    }
+    return rc;
+}
+
+static bool worth_asking_again(leat_code rc)
+{
+    return rc == LEAT_EUNKNOWN || rc == LEAT_ECONN || rc == LEAT_EBUSY ||
+           rc == LEAT_EREADONLY;
+}
+
+leat_code leat__queue_call(const queue_call *c, leat_error *err)
+{
+    leat__backoff wait = { .base_ms = FIRST_RETRY_MS,
+                           .cap_ms = c->client->opts.max_retry_ms };
+    int64_t deadline = c->deadline_ns;
+    leat_error e, unknown = { 0 };
+    if (deadline == 0)
+        deadline = leat__deadline_ns(TRIES * c->client->opts.timeout_ms);
+    for (;;) {
+        leat_code rc = ask_once(c, deadline, &e);
+        if (rc == LEAT_EUNKNOWN) {
+            unknown = e;
+            if (c->again)
+                *c->again = '1';
+        }
+        bool more = rc != LEAT_OK && worth_asking_again(rc) &&
+                    leat__now_ns() < deadline &&
+                    leat__client_pause(c->client, leat__backoff_next_ms(&wait),
+                                       deadline);
+        if (more)
+            continue;
+        /* A later try that failed says nothing of the one before. */
+        if (rc != LEAT_OK && unknown.code != LEAT_OK && worth_asking_again(rc))
+            e = unknown;
+        if (rc != LEAT_OK && err)
+            *err = e;
+        return rc == LEAT_OK ? rc : e.code;
+    }
+}
+
+leat_code leat__queue_ask(leat_queue *q, const leat__script *s,
+                          const leat_bytes *args, size_t n, char *again,
+                          int64_t deadline_ns, queue_read_fn *read, void *arg,
+                          leat_error *err)
+{
+    return leat__queue_call(&(queue_call){ .client = q->client,
+                                           .name = q->name,
+                                           .key = leat__key_bytes(&q->due),
+                                           .script = s,
+                                           .args = args,
+                                           .n = n,
+                                           .again = again,
+                                           .deadline_ns = deadline_ns,
+                                           .read = read,
+                                           .arg = arg },
+                            err);
+}
+
+/* ---- answers ---------------------------------------------------------- */
+
+leat_code leat__queue_expect(const leat_reply *r, size_t n, leat_error *err)
+{
+    if (leat_reply_kind(r) == LEAT_REPLY_ARRAY && leat_reply_len(r) >= n)
+        return LEAT_OK;
+    return leat__fail(err, LEAT_EPROTO,
+                      "a script of a queue was answered strangely");
+}
+
+leat_code leat__queue_refused(const leat_queue *q, const leat_reply *r,
+                              leat_error *err)
+{
+    switch (leat_reply_int(leat_reply_first(r))) {
+    case -1:
+        return leat__fail(err, LEAT_ENOENT,
+                          "there is no queue '%s' any more: open it anew to "
+                          "make it",
+                          q->name);
+    case -2:
+        return leat__fail(err, LEAT_ETOOBIG,
+                          "message %lld is over the %lld bytes that queue '%s' "
+                          "takes",
+                          (long long)leat_reply_int(leat_reply_at(r, 1)),
+                          (long long)leat_reply_int(leat_reply_at(r, 2)),
+                          q->name);
+    default:
+        return leat__fail(err, LEAT_EINVAL,
+                          "queue '%s' was removed and made anew with other "
+                          "settings: open it again",
+                          q->name);
+    }
+}
+
+/* ---- lanes ------------------------------------------------------------ */
+
+static queue_lane *lane_new(leat_error *err)
+{
+    unsigned char r[8];
+    if (leat__random(r, sizeof r, err) != LEAT_OK)
+        return NULL;
+    queue_lane *l = leat__zalloc(sizeof *l, err);
+    for (size_t i = 0; l && i < sizeof r; i++)
+        snprintf(l->name + 2 * i, 3, "%02x", r[i]);
+    return l;
+}
+
+queue_lane *leat__lane_take(leat_queue *q, queue_line line, leat_error *err)
+{
+    pthread_mutex_lock(&q->lock);
+    queue_lane *l = q->lanes[line];
+    if (l)
+        q->lanes[line] = l->next;
+    pthread_mutex_unlock(&q->lock);
+    if (!l)
+        l = lane_new(err);
+    if (l && !l->doubt)
+        l->number++;
+    return l;
+}
+
+void leat__lane_give(leat_queue *q, queue_line line, queue_lane *lane,
+                     bool doubt)
+{
+    lane->doubt = doubt;
+    pthread_mutex_lock(&q->lock);
+    lane->next = q->lanes[line];
+    q->lanes[line] = lane;
+    pthread_mutex_unlock(&q->lock);
+}
+
+void leat__lanes_free(queue_lane *lane)
+{
+    while (lane) {
+        queue_lane *next = lane->next;
+        leat__free(lane);
+        lane = next;
+    }
+}

@@ -1,0 +1,423 @@
+/*
+ * care.c: looking after a queue: figures, dead letters, purging, removing.
+ *
+ * What may be long is done in steps of at most LEAT_QUEUE_BATCH messages, each
+ * one script, so that others get their turn; what was cut short goes on when it
+ * is called again.
+ */
+#include "base/mem.h"
+#include "base/system.h"
+#include "queue/queue.h"
+#include "redis/client.h"
+
+#include <stdlib.h>
+
+enum { STEP = LEAT_QUEUE_BATCH, STEPS = 1000000, REDRIVE_STEP = 100 };
+
+/* The first two numbers of an answer; the second may be a text. */
+typedef struct pair {
+    int64_t a, b;
+    char text[32];
+} pair;
+
+static leat_code read_pair(void *arg, const leat_reply *r, leat_error *err)
+{
+    pair *p = arg;
+    leat_code rc = leat__queue_expect(r, 1, err);
+    if (rc != LEAT_OK)
+        return rc;
+    *p = (pair){ .a = leat_reply_int(leat_reply_first(r)) };
+    const leat_reply *second = leat_reply_at(r, 1);
+    if (!second)
+        return LEAT_OK;
+    leat_bytes text = leat_reply_bytes(second);
+    p->b = leat_reply_int(second);
+    if (text.n < sizeof p->text)
+        memcpy(p->text, text.p ? text.p : "", text.n);
+    return LEAT_OK;
+}
+
+static leat_code none(const char *name, leat_error *err)
+{
+    return leat__fail(err, LEAT_ENOENT, "there is no queue '%s'", name);
+}
+
+/* ---- what expired ----------------------------------------------------- */
+
+leat_code leat_queue_requeue_expired_once(leat_queue *q, int max, int64_t *n,
+                                          leat_error *err)
+{
+    char number[LEAT__NUMBER];
+    pair p = { 0 };
+    leat_code rc = leat__queue_own(q, err);
+    if (rc == LEAT_OK && max < 0)
+        rc = leat__fail(err, LEAT_EINVAL,
+                        "give back %d messages: not fewer "
+                        "than none",
+                        max);
+    if (rc != LEAT_OK)
+        return rc;
+    max = max == 0 || max > STEP ? STEP : max;
+    leat_bytes args[] = { leat__arg_int(number, max), leat_str(q->events),
+                          leat_str(""), leat_str("0"), leat_str("1") };
+    rc = leat__queue_ask(q, &leat__script_queue_expire, args, 5, NULL, 0,
+                         read_pair, &p, err);
+    if (n)
+        *n = p.a;
+    return rc;
+}
+
+/* ---- redrive ---------------------------------------------------------- */
+
+static leat_code redrive_step(leat_queue *q, int64_t max, int64_t *moved,
+                              leat_error *err)
+{
+    char number[LEAT__NUMBER], most[LEAT__NUMBER];
+    pair p = { 0 };
+    queue_lane *lane = leat__lane_take(q, QUEUE_SEND, err);
+    if (!lane)
+        return LEAT_ENOMEM;
+    leat_bytes args[] = { leat_str(q->name), leat_str(lane->name),
+                          leat__arg_int(number, (int64_t)lane->number),
+                          leat_str(q->events), leat__arg_int(most, max) };
+    leat_code rc = leat__queue_ask(q, &leat__script_queue_redrive, args, 5,
+                                   NULL, 0, read_pair, &p, err);
+    leat__lane_give(q, QUEUE_SEND, lane, false);
+    if (rc == LEAT_OK && p.a < 0)
+        rc = none(q->name, err);
+    *moved = rc == LEAT_OK ? p.a : 0;
+    return rc;
+}
+
+/* So many at once that a rate is kept evenly, ten times a second. */
+static int64_t step_of(const leat_redrive_opts *o, int64_t left)
+{
+    int64_t step = REDRIVE_STEP;
+    if (o->rate > 0 && o->rate / 10 < step)
+        step = o->rate < 10 ? 1 : (int64_t)(o->rate / 10);
+    return left < step ? left : step;
+}
+
+static bool pace(leat_queue *q, const leat_redrive_opts *o, int64_t start_ns,
+                 int64_t moved)
+{
+    if (o->rate <= 0)
+        return true;
+    double due = (double)start_ns + (double)moved / o->rate * 1e9;
+    int64_t wait = (int64_t)((due - (double)leat__now_ns()) / 1e6);
+    return wait <= 0 || leat__client_pause(q->client, wait, INT64_MAX);
+}
+
+leat_code leat_queue_redrive(leat_queue *q, const leat_redrive_opts *opts,
+                             int64_t *moved, leat_error *err)
+{
+    leat_redrive_opts o = opts ? *opts : (leat_redrive_opts){ 0 };
+    leat_queue_stats st;
+    int64_t done = 0, start = leat__now_ns();
+    leat_code rc = leat_queue_stats_get(q, &st, err);
+    if (moved)
+        *moved = 0;
+    if (rc == LEAT_OK && (o.max < 0 || o.rate < 0))
+        rc = leat__fail(err, LEAT_EINVAL, "a negative bound or rate");
+    int64_t want = rc == LEAT_OK ? st.dead : 0;
+    if (o.max > 0 && o.max < want)
+        want = o.max;
+    while (rc == LEAT_OK && done < want && !o.dry_run) {
+        int64_t some = 0;
+        rc = redrive_step(q, step_of(&o, want - done), &some, err);
+        if (some == 0)
+            break; /* others were quicker, or it failed */
+        done += some;
+        if (!pace(q, &o, start, done))
+            rc = leat__fail(err, LEAT_ECLOSED, "the client is closing");
+    }
+    if (moved)
+        *moved = o.dry_run ? want : done;
+    return rc;
+}
+
+/* ---- dropping --------------------------------------------------------- */
+
+/* What is dropped, on behalf of a handle or of none. */
+typedef struct dropping {
+    queue_call call;
+    int64_t dropped;
+} dropping;
+
+static leat_code drop_step(dropping *d, const char *what, const char *cursor,
+                           const char *which, pair *p, leat_error *err)
+{
+    char step[LEAT__NUMBER];
+    leat_bytes args[] = { leat_str(d->call.name), leat_str(what),
+                          leat__arg_int(step, STEP), leat_str(cursor),
+                          leat_str(which) };
+    d->call.script = &leat__script_queue_drop;
+    d->call.args = args;
+    d->call.n = 5;
+    d->call.read = read_pair;
+    d->call.arg = p;
+    leat_code rc = leat__queue_call(&d->call, err);
+    if (rc == LEAT_OK && p->a < 0)
+        rc = none(d->call.name, err);
+    if (rc == LEAT_OK)
+        d->dropped += p->a;
+    return rc;
+}
+
+/* What comes in meanwhile is not chased for ever. */
+static leat_code drop_list(dropping *d, const char *what, leat_error *err)
+{
+    pair p = { .b = 1 };
+    int64_t most = -1;
+    leat_code rc = LEAT_OK;
+    for (int64_t i = 0; rc == LEAT_OK && p.b > 0 && (most < 0 || i < most);
+         i++) {
+        rc = drop_step(d, what, "0", "0", &p, err);
+        if (most < 0)
+            most = p.b + 2;
+    }
+    return rc;
+}
+
+static leat_code drop_due(dropping *d, const char *which, leat_error *err)
+{
+    char cursor[32] = "0";
+    leat_code rc = LEAT_OK;
+    for (int i = 0; rc == LEAT_OK && i < STEPS; i++) {
+        pair p;
+        rc = drop_step(d, "due", cursor, which, &p, err);
+        memcpy(cursor, p.text, sizeof cursor);
+        if (rc != LEAT_OK || strcmp(cursor, "0") == 0)
+            break;
+    }
+    return rc;
+}
+
+leat_code leat_queue_purge(leat_queue *q, bool dead, int64_t *dropped,
+                           leat_error *err)
+{
+    dropping d = { .call = { .client = q->client,
+                             .name = q->name,
+                             .key = leat__key_bytes(&q->due) } };
+    leat_code rc = leat__queue_own(q, err);
+    if (rc == LEAT_OK)
+        rc = drop_due(&d, dead ? "2" : "0", err);
+    if (rc == LEAT_OK)
+        rc = drop_list(&d, dead ? "dead" : "ready", err);
+    if (dropped)
+        *dropped = d.dropped;
+    return rc;
+}
+
+leat_code leat_queue_remove(leat_client *c, const char *name,
+                            const leat_queue_opts *opts, leat_error *err)
+{
+    leat_queue_opts o = opts ? *opts : (leat_queue_opts){ 0 };
+    leat__key due;
+    pair p;
+    leat_code rc = leat__queue_check(name, &o, err);
+    if (rc != LEAT_OK)
+        return rc;
+    leat__key_shard(&due, o.prefix, leat__queue_shard(name), "due");
+    dropping d = {
+        .call = { .client = c, .name = name, .key = leat__key_bytes(&due) }
+    };
+    rc = drop_step(&d, "mark", "0", "0", &p, err);
+    if (rc == LEAT_OK)
+        rc = drop_due(&d, "1", err);
+    if (rc == LEAT_OK)
+        rc = drop_list(&d, "ready", err);
+    if (rc == LEAT_OK)
+        rc = drop_list(&d, "dead", err);
+    return rc == LEAT_OK ? drop_step(&d, "end", "0", "0", &p, err) : rc;
+}
+
+/* ---- figures ---------------------------------------------------------- */
+
+typedef struct figures {
+    leat_queue *q;
+    leat_queue_stats *out;
+} figures;
+
+static int64_t counter(const leat_reply *stat, const char *name)
+{
+    size_t n = leat_reply_len(stat);
+    const leat_reply *at = leat_reply_first(stat);
+    for (size_t i = 0; i + 1 < n; i += 2) {
+        const leat_reply *value = leat_reply_next(at);
+        if (leat_bytes_eq(leat_reply_bytes(at), leat_str(name)))
+            return leat_reply_int(value);
+        at = leat_reply_next(value);
+    }
+    return 0;
+}
+
+static void count(leat_queue_stats *o, const leat_reply *stat)
+{
+    int64_t dead_flight = counter(stat, "drecv") - counter(stat, "dacked") -
+                          counter(stat, "dback");
+    o->sent = counter(stat, "sent");
+    o->received = counter(stat, "recv");
+    o->in_flight = o->received - counter(stat, "acked") - counter(stat, "back");
+    o->acked = counter(stat, "acked") + counter(stat, "dacked");
+    o->requeued = counter(stat, "requeued");
+    o->to_dead = counter(stat, "dead");
+    o->expired = counter(stat, "expired");
+    o->redriven = counter(stat, "redriven");
+    o->purged = counter(stat, "purged");
+    o->lost = counter(stat, "lost");
+    o->delayed = counter(stat, "late");
+    o->dead += dead_flight;
+}
+
+/* "<receives>/<sent>/...", or nothing: -1. */
+static int64_t age(leat_bytes entry, int64_t now_ms)
+{
+    const char *slash = entry.n ? memchr(entry.p, '/', entry.n) : NULL;
+    if (!slash)
+        return -1;
+    int64_t sent = 0;
+    const char *end = (const char *)entry.p + entry.n;
+    for (const char *p = slash + 1; p < end && *p >= '0' && *p <= '9'; p++)
+        sent = sent * 10 + (*p - '0');
+    return now_ms > sent ? now_ms - sent : 0;
+}
+
+static leat_code read_stats(void *arg, const leat_reply *r, leat_error *err)
+{
+    figures *f = arg;
+    queue_conf conf;
+    leat_code rc = leat__queue_expect(r, 6, err);
+    const leat_reply *at = leat_reply_first(r);
+    if (rc == LEAT_OK)
+        rc = leat__conf_read(at, &conf, err);
+    if (rc != LEAT_OK)
+        return rc;
+    if (!conf.there || conf.gone)
+        return none(f->q->name, err);
+    leat__queue_learn(f->q, &conf);
+    leat_queue_stats *o = f->out;
+    const leat_reply *stat = leat_reply_next(at);
+    const leat_reply *now = leat_reply_next(stat);
+    const leat_reply *ready = leat_reply_next(now);
+    const leat_reply *dead = leat_reply_next(ready);
+    *o = (leat_queue_stats){ .visible = leat_reply_int(ready),
+                             .dead = leat_reply_int(dead),
+                             .created_ms = conf.created_ms };
+    count(o, stat);
+    if (conf.kept.fifo) /* ready holds groups: what is nowhere else */
+        o->visible = o->sent - o->acked - o->in_flight - o->delayed - o->dead -
+                     o->expired - o->purged - o->lost;
+    o->oldest_ms = age(leat_reply_bytes(leat_reply_next(dead)),
+                       leat_reply_int(now));
+    return LEAT_OK;
+}
+
+leat_code leat_queue_stats_get(leat_queue *q, leat_queue_stats *out,
+                               leat_error *err)
+{
+    figures f = { q, out };
+    leat_bytes name = leat_str(q->name);
+    *out = (leat_queue_stats){ .oldest_ms = -1 };
+    leat_code rc = leat__queue_own(q, err);
+    if (rc == LEAT_OK)
+        rc = leat__queue_ask(q, &leat__script_queue_stats, &name, 1, NULL, 0,
+                             read_stats, &f, err);
+    if (rc != LEAT_OK)
+        return rc;
+    pthread_mutex_lock(&q->lock);
+    out->settings = q->kept;
+    pthread_mutex_unlock(&q->lock);
+    return LEAT_OK;
+}
+
+/* ---- the list --------------------------------------------------------- */
+
+typedef struct names {
+    char **p;
+    size_t n, room;
+    leat_error err;
+} names;
+
+static bool add_name(names *s, leat_bytes name)
+{
+    if (s->n == s->room) {
+        size_t room = s->room ? 2 * s->room : 64;
+        char **p = leat__realloc(s->p, room * sizeof *p, &s->err);
+        if (!p)
+            return false;
+        s->p = p;
+        s->room = room;
+    }
+    char *copy = leat__zalloc(name.n + 1, &s->err);
+    if (!copy)
+        return false;
+    memcpy(copy, name.p, name.n);
+    s->p[s->n++] = copy;
+    return true;
+}
+
+static void on_shard(void *arg, const leat_reply *r, const leat_error *e)
+{
+    names *s = arg;
+    if (s->err.code != LEAT_OK)
+        return;
+    if (e) {
+        s->err = *e;
+        return;
+    }
+    size_t n = leat_reply_len(r);
+    const leat_reply *at = leat_reply_first(r);
+    for (size_t i = 0; i < n && add_name(s, leat_reply_bytes(at)); i++)
+        at = leat_reply_next(at);
+}
+
+static leat_code ask_shards(leat_client *c, const char *prefix, names *s,
+                            leat_error *err)
+{
+    leat__key key;
+    leat_conn *conn = leat_client_lend(c, c->opts.timeout_ms, err);
+    if (!conn)
+        return err ? err->code : LEAT_ECONN;
+    leat_code rc = LEAT_OK;
+    for (unsigned i = 0; rc == LEAT_OK && i < LEAT__QUEUE_SHARDS; i++) {
+        leat__key_shard(&key, prefix, i, "queues");
+        rc = leat_conn_send(
+            conn, LEAT_ARGS(leat_str("SMEMBERS"), leat__key_bytes(&key)),
+            &(leat_send_opts){ .fn = on_shard, .arg = s }, err);
+    }
+    if (rc == LEAT_OK)
+        rc = leat_conn_drain(conn, 0, err);
+    leat_client_return(c, conn);
+    if (rc == LEAT_OK && s->err.code != LEAT_OK) {
+        rc = s->err.code;
+        if (err)
+            *err = s->err;
+    }
+    return rc;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+leat_code leat_queue_list(leat_client *c, const char *prefix,
+                          leat_queue_name_fn *fn, void *arg, leat_error *err)
+{
+    names s = { 0 };
+    leat_code rc = leat__client_own(c, err);
+    if (rc == LEAT_OK)
+        rc = leat__prefix_check(prefix, err);
+    if (rc == LEAT_OK)
+        rc = ask_shards(c, prefix, &s, err);
+    if (rc == LEAT_OK && s.n > 0)
+        qsort(s.p, s.n, sizeof *s.p, by_name);
+    for (size_t i = 0; i < s.n; i++) {
+        if (rc == LEAT_OK)
+            fn(arg, s.p[i]);
+        leat__free(s.p[i]);
+    }
+    leat__free(s.p);
+    return rc;
+}

@@ -1,0 +1,90 @@
+/*
+ * keys.h: the names of all keys of a queue, and what a receipt says.
+ *
+ * A queue lives in shard s = crc16(name) mod 64.  Its keys and the indexes of
+ * the shard share the tag {q/<s>}, so every step is one script on any topology:
+ *
+ *   P:{q/s}:<name>:conf     hash    settings, created; gone: being removed
+ *   P:{q/s}:<name>:ready    list    entries, the next one at the head; of a fifo
+ *                                   queue the groups that may be served
+ *   P:{q/s}:<name>:body     hash    id -> message, see pack.h
+ *   P:{q/s}:<name>:dead     list    entries of the dead letters, the oldest first
+ *   P:{q/s}:<name>:stat     hash    counters, see below
+ *   P:{q/s}:<name>:log      stream  durable events
+ *   P:{q/s}:<name>:g:<group>  list  fifo: entries of one group
+ *   P:{q/s}:<name>:busy     hash    fifo: group -> id that is in flight
+ *   P:{q/s}:<name>:dd:<created>:<dedup id>  string  the first id, with a TTL
+ *   P:{q/s}:due             zset    deadlines of the shard's queues
+ *   P:{q/s}:work            zset    queues with something to serve -> when it
+ *                                   came, or they were served last
+ *   P:{q/s}:queues          set     the shard's queues
+ *   P:{q/s}:clock           string  the logical clock: see lua/base.lua
+ *   P:{q/s}:s:<lane>        string  the last call of a lane: see call.c
+ *   P:{q/s}:reaper          string  whose turn it is: see reaper.c
+ *
+ * Channels: P:{q/s}:<name>:ready and :dead are hints that there is something;
+ * P:{q/s}:<name>:events and P:events carry events.
+ *
+ * An entry is "<receives>/<sent ms>/<id>", of a fifo queue "<receives>/<sent
+ * ms>/<length>/<group>/<id>": what is known of a message travels with it, so
+ * that nothing but its body is kept under its id.  While it is in flight or
+ * delayed it is part of a member of `due`, and a receipt is such a member:
+ *
+ *   v/<queue>/<entry>/<lane>.<number>   in flight, of this very receive
+ *   x/<queue>/<entry>/<lane>.<number>   the same, from the dead letters
+ *   d/<queue>/<entry>                   delayed; fifo: d/<queue>/<n>/<entry>
+ *
+ * A message with a body is in exactly one place: ready (or its group's list),
+ * due, or dead.
+ *
+ *           send                  take                   ack
+ *   ------------------> ready ------------> v in due ----------> done
+ *    \  delay       ^    ^  |                 |  | change 0, expire
+ *     +--> d in due-+    |  | too many,       |  +--> ready, at the head
+ *             expire     |  | too old         | too many, reject
+ *                        |  +--> dead, done   +--> dead
+ *                        +------- redrive -------- dead <--> x in due --> done
+ *
+ * To settle is to remove the member: whoever comes late finds none, and deletes
+ * nothing.  A fifo group that has entries and none in flight stands in ready
+ * once, any other group does not.
+ *
+ * A crash of a client leaves messages in flight, which expire; of the server,
+ * what its log holds, where a script is whole or not at all.
+ *
+ * Counters of stat: sent, recv, acked, back (left flight otherwise), requeued,
+ * dead, expired, redriven, purged, lost (an entry without body); late is how
+ * many are delayed; drecv, dacked, dback the same of dead letters.  In flight
+ * are recv - acked - back.
+ */
+#ifndef LEAT_QUEUE_KEYS_H
+#define LEAT_QUEUE_KEYS_H
+
+#include "message/name.h"
+#include <leat/queue.h>
+
+enum {
+    LEAT__QUEUE_SHARDS = 64,
+    LEAT__GROUP_MAX = 128,
+    LEAT__QUEUE_ID_MAX = 63
+};
+
+unsigned leat__queue_shard(const char *name);
+
+void leat__key_shard(leat__key *k, const char *prefix, unsigned shard,
+                     const char *what);
+void leat__key_queue(leat__key *k, const char *prefix, const char *name,
+                     const char *what);
+
+/* What a receipt says.  Views of it. */
+typedef struct leat__receipt {
+    char kind; /* 'v' or 'x' */
+    leat_bytes queue, entry, group, id, nonce;
+    uint32_t receives;
+    int64_t sent_ms;
+} leat__receipt;
+
+/* False: it is none. */
+bool leat__receipt_parse(leat_bytes text, bool fifo, leat__receipt *out);
+
+#endif

@@ -1,0 +1,245 @@
+-- back.lua: messages that come back, by their time or given back by hand.
+--
+-- Entries are "<receives>/<sent ms>/<id>", of a fifo queue
+-- "<receives>/<sent ms>/<length of group>/<group>/<id>".  Members of the index of
+-- deadlines are
+--
+--   v/<queue>/<entry>/<nonce>       in flight
+--   x/<queue>/<entry>/<nonce>       in flight from the dead letters
+--   d/<queue>/<entry>               delayed
+--   d/<queue>/<number>/<entry>      delayed, of a fifo queue, in order
+local RETRY_MS = 60000
+
+local confs = {}
+local function conf_of(queue)
+    local c = confs[queue]
+    if not c then
+        local v = call('HMGET', base .. queue .. ':conf', 'created', 'gone',
+                       'receives', 'fifo', 'events')
+        c = { there = v[1] and not v[2], max = tonumber(v[3] or '0'),
+              fifo = v[4] == '1', log = v[5] == '1' }
+        confs[queue] = c
+    end
+    return c
+end
+
+-- The group and the id of a fifo entry, or nil and the id.
+local function parts(entry, fifo)
+    local rest = sub(entry, find(entry, '/', find(entry, '/', 1, true) + 1,
+                                 true) + 1)
+    if not fifo then
+        return nil, rest
+    end
+    local p = find(rest, '/', 1, true)
+    local n = tonumber(sub(rest, 1, p - 1))
+    return sub(rest, p + 1, p + n), sub(rest, p + n + 2)
+end
+
+local function receives(entry)
+    return tonumber(sub(entry, 1, find(entry, '/', 1, true) - 1))
+end
+
+-- A group that has messages, none of them in flight, stands in ready, once.
+local function free_group(queue, group, front)
+    local key = base .. queue
+    call('HDEL', key .. ':busy', group)
+    if call('LLEN', key .. ':g:' .. group) > 0 and
+        call(front and 'LPUSH' or 'RPUSH', key .. ':ready', group) == 1 then
+        wake(queue, key .. ':ready')
+    end
+end
+
+-- A message of a group, at the head where it comes back, else at the tail.
+local function put_in_group(queue, group, entry, front)
+    local key = base .. queue
+    local n = call(front and 'LPUSH' or 'RPUSH', key .. ':g:' .. group, entry)
+    if front then
+        free_group(queue, group, true)
+    elseif n == 1 and call('HEXISTS', key .. ':busy', group) == 0 and
+        call('RPUSH', key .. ':ready', group) == 1 then
+        wake(queue, key .. ':ready')
+    end
+end
+
+local function reverse(list)
+    local out, n = {}, #list
+    for i = 1, n do
+        out[i] = list[n + 1 - i]
+    end
+    return out
+end
+
+-- Push, or, where the key holds something else, keep what was due for later:
+-- members are the deadlines that led here.  True: done.
+local function push(command, list, entries, members)
+    local n = try(command, list, unpack(entries))
+    if type(n) == 'table' then
+        for i = 1, #members do
+            call('ZADD', KEYS[1], now + RETRY_MS, members[i])
+        end
+        return false
+    end
+    return true, n == #entries
+end
+
+-- To the dead letters; from: the part of a counter's name that they leave.
+local function bury(queue, c, entries, members, how)
+    local ok, first = push('RPUSH', base .. queue .. ':dead', entries, members)
+    if not ok then
+        return
+    end
+    try('HINCRBY', base .. queue .. ':stat', 'dead', #entries)
+    try('HINCRBY', base .. queue .. ':stat', 'back', #entries)
+    if first then
+        try('PUBLISH', base .. queue .. ':dead', '')
+    end
+    for i = 1, #entries do
+        local group, id = parts(entries[i], c.fifo)
+        if group then
+            free_group(queue, group, false)
+        end
+        tell(how, c.log, 'to_dlq', queue, id, receives(entries[i]))
+    end
+end
+
+-- To the head of the queue, the first of them first.
+local function give_back(queue, c, entries, members, how)
+    local key = base .. queue
+    local done = 0
+    if c.fifo then
+        for i = #entries, 1, -1 do
+            local group = parts(entries[i], true)
+            local r = try('LLEN', key .. ':g:' .. group)
+            if type(r) == 'table' then
+                call('ZADD', KEYS[1], now + RETRY_MS, members[i])
+            else
+                put_in_group(queue, group, entries[i], true)
+                done = done + 1
+            end
+        end
+    else
+        local ok, first = push('LPUSH', key .. ':ready', reverse(entries),
+                               members)
+        done = ok and #entries or 0
+        if first then
+            wake(queue, key .. ':ready')
+        end
+    end
+    if done > 0 then
+        try('HINCRBY', key .. ':stat', 'back', done)
+        try('HINCRBY', key .. ':stat', 'requeued', done)
+    end
+    for i = 1, done > 0 and #entries or 0 do
+        local _, id = parts(entries[i], c.fifo)
+        tell(how, c.log, 'requeued', queue, id)
+    end
+end
+
+-- Their delay is over.
+local function arrive(queue, c, entries, members)
+    local key = base .. queue
+    if c.fifo then
+        for i = 1, #entries do
+            local group = parts(entries[i], true)
+            put_in_group(queue, group, entries[i], false)
+        end
+    else
+        local ok, first = push('RPUSH', key .. ':ready', entries, members)
+        if not ok then
+            return
+        end
+        if first then
+            wake(queue, key .. ':ready')
+        end
+    end
+    try('HINCRBY', key .. ':stat', 'late', -#entries)
+end
+
+-- Back among the dead letters, at the head.
+local function lie_again(queue, entries, members)
+    local ok, first = push('LPUSH', base .. queue .. ':dead', reverse(entries),
+                           members)
+    if ok then
+        try('HINCRBY', base .. queue .. ':stat', 'dback', #entries)
+        if first then
+            try('PUBLISH', base .. queue .. ':dead', '')
+        end
+    end
+end
+
+-- Sort one member of the index into what becomes of it.
+local function sort_in(all, member)
+    local kind = sub(member, 1, 1)
+    local queue = sub(member, 3, find(member, '/', 3, true) - 1)
+    local c = conf_of(queue)
+    if not c.there then
+        return
+    end
+    local entry = sub(member, #queue + 4)
+    local to
+    if kind == 'd' then
+        entry = c.fifo and sub(entry, find(entry, '/', 1, true) + 1) or entry
+        to = 'arrive'
+    else
+        entry = match(entry, '^(.*)/[^/]*$')
+        if kind == 'x' then
+            to = 'lie'
+        else
+            to = c.max > 0 and receives(entry) >= c.max and 'bury' or 'back'
+        end
+    end
+    local q = all[queue]
+    if not q then
+        q = {}
+        all[queue] = q
+        all[#all + 1] = queue
+    end
+    local lot = q[to]
+    if not lot then
+        lot = { {}, {} }
+        q[to] = lot
+    end
+    lot[1][#lot[1] + 1] = entry
+    lot[2][#lot[2] + 1] = member
+end
+
+-- What is due, of all queues of the shard, at most so many; how many.
+local function expire(limit, how)
+    local due = call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, limit)
+    if #due == 0 then
+        return 0
+    end
+    call('ZREM', KEYS[1], unpack(due))
+    save_clock()
+    local all = {}
+    for i = 1, #due do
+        sort_in(all, due[i])
+    end
+    for i = 1, #all do
+        local queue = all[i]
+        local q, c = all[queue], conf_of(queue)
+        if q.arrive then
+            arrive(queue, c, q.arrive[1], q.arrive[2])
+        end
+        if q.back then
+            give_back(queue, c, q.back[1], q.back[2], how)
+        end
+        if q.lie then
+            lie_again(queue, q.lie[1], q.lie[2])
+        end
+        if q.bury then
+            bury(queue, c, q.bury[1], q.bury[2], how)
+        end
+    end
+    return #due
+end
+
+-- Milliseconds until the next deadline of the shard; -1: there is none.
+local function next_due()
+    local head = call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+    if not head[2] then
+        return -1
+    end
+    local left = math.ceil(tonumber(head[2]) - now)
+    return left > 0 and left or 0
+end

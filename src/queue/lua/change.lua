@@ -1,0 +1,70 @@
+--#include "queue/base.lua"
+--#include "queue/tell.lua"
+--#include "queue/back.lua"
+-- change.lua: hide messages for another time, give them back, or bury them.
+--
+-- KEYS   1 due
+-- ARGV   1 queue   2 events   3 '1': asked before, and the answer was lost
+--        4 '1': a fifo queue's
+--        5 how: 'hide', 'back' (dead after too many receives), 'free' (the
+--          receive does not count), 'bury'
+--        6 hide for so many ms
+--        7... members
+-- result [] all are done; else for each 1 done, 0 the receipt is stale
+--
+-- in flight -> in flight, ready, dead.
+local queue, how = ARGV[1], ARGV[5]
+local out, entries, members, lie, lying = {}, {}, {}, {}, {}
+local bad = 0
+local c = conf_of(queue)
+if not c.there or c.fifo ~= (ARGV[4] == '1') then
+    for i = 7, #ARGV do
+        out[#out + 1] = 0
+    end
+    return out
+end
+call('PERSIST', KEYS[1])
+save_clock()
+local worn, wearing = {}, {}
+for i = 7, #ARGV do
+    local m = ARGV[i]
+    local n = 1
+    if how == 'hide' then
+        if call('ZSCORE', KEYS[1], m) then
+            call('ZADD', KEYS[1], 'XX', now + tonumber(ARGV[6]), m)
+        else
+            n = 0
+        end
+    else
+        n = call('ZREM', KEYS[1], m)
+        if n == 1 then
+            local entry = match(sub(m, #queue + 4), '^(.*)/[^/]*$')
+            if sub(m, 1, 1) == 'x' then
+                lie[#lie + 1], lying[#lying + 1] = entry, m
+            elseif how == 'bury' or (how == 'back' and c.max > 0 and
+                                     receives(entry) >= c.max) then
+                worn[#worn + 1], wearing[#wearing + 1] = entry, m
+            else
+                if how == 'free' then
+                    local rc = receives(entry) - 1
+                    entry = rc .. sub(entry, find(entry, '/', 1, true))
+                end
+                entries[#entries + 1], members[#members + 1] = entry, m
+            end
+        elseif ARGV[3] == '1' then
+            n = 1
+        end
+    end
+    bad = bad + 1 - n
+    out[#out + 1] = n
+end
+if #entries > 0 then
+    give_back(queue, c, entries, members, ARGV[2])
+end
+if #lie > 0 then
+    lie_again(queue, lie, lying)
+end
+if #worn > 0 then
+    bury(queue, c, worn, wearing, ARGV[2])
+end
+return with_told(bad > 0 and out or {})

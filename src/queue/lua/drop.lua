@@ -1,0 +1,105 @@
+--#include "queue/base.lua"
+--#include "queue/tell.lua"
+--#include "queue/back.lua"
+-- drop.lua: one step of emptying a queue, and of removing it.
+--
+-- KEYS   1 due
+-- ARGV   1 queue   2 what: 'ready', 'dead', 'due' (in flight and delayed),
+--        'mark' (refuse everything from now on), 'end' (the rest)
+--        3 at most so many   4 the cursor of 'due', '0' at first
+--        5 of 'due', '1': also the dead letters in flight; '2': only those
+-- result [how many were dropped, how many more or the next cursor], or [-1]: no
+--        such queue
+--
+-- any -> dropped.  Each step can be repeated; a removal that was cut short is
+-- gone on with by beginning again.
+local queue, what = ARGV[1], ARGV[2]
+local key = base .. queue
+local conf = call('HMGET', key .. ':conf', 'created', 'fifo')
+if not conf[1] then
+    return { -1, 0 }
+end
+local fifo = conf[2] == '1'
+
+local function forget(entries)
+    local ids = {}
+    for i = 1, #entries do
+        local _, id = parts(entries[i], fifo)
+        ids[i] = id
+    end
+    if #ids > 0 then
+        call('HDEL', key .. ':body', unpack(ids))
+        try('HINCRBY', key .. ':stat', 'purged', #ids)
+    end
+end
+
+local function shorten(list)
+    local got = call('LRANGE', list, 0, ARGV[3] - 1)
+    call('LTRIM', list, #got, -1)
+    forget(got)
+    return #got
+end
+
+-- In flight ones were dropped before, so all groups stand in ready.
+local function groups()
+    local dropped, all = 0, call('LRANGE', key .. ':ready', 0, 99)
+    for i = 1, #all do
+        local list = key .. ':g:' .. all[i]
+        dropped = dropped + shorten(list)
+        if call('LLEN', list) == 0 then
+            call('LREM', key .. ':ready', 1, all[i])
+        end
+    end
+    return { dropped, call('LLEN', key .. ':ready') }
+end
+
+if what == 'mark' then
+    call('HSET', key .. ':conf', 'gone', 1)
+    call('ZREM', base .. 'work', queue)
+    return { 0, 0 }
+elseif what == 'dead' then
+    return { shorten(key .. ':dead'), call('LLEN', key .. ':dead') }
+elseif what == 'ready' then
+    if fifo then
+        return groups()
+    end
+    return { shorten(key .. ':ready'), call('LLEN', key .. ':ready') }
+elseif what == 'due' then
+    local page = call('ZSCAN', KEYS[1], ARGV[4], 'COUNT', ARGV[3])
+    local lot, back, late, dback = {}, 0, 0, 0
+    for i = 1, #page[2], 2 do
+        local m = page[2][i]
+        local kind = sub(m, 1, 1)
+        local wanted = sub(m, 2, #queue + 3) == '/' .. queue .. '/' and
+            (kind == 'x' and ARGV[5] ~= '0' or kind ~= 'x' and ARGV[5] ~= '2')
+        if wanted and call('ZREM', KEYS[1], m) == 1 then
+            local entry = sub(m, #queue + 4)
+            if kind == 'd' then
+                entry = fifo and sub(entry, find(entry, '/', 1, true) + 1) or
+                    entry
+                late = late + 1
+            else
+                entry = match(entry, '^(.*)/[^/]*$')
+                if kind == 'x' then
+                    dback = dback + 1
+                else
+                    back = back + 1
+                end
+            end
+            lot[#lot + 1] = entry
+            if fifo and kind == 'v' then
+                free_group(queue, parts(entry, true), false)
+            end
+        end
+    end
+    forget(lot)
+    try('HINCRBY', key .. ':stat', 'back', back)
+    try('HINCRBY', key .. ':stat', 'dback', dback)
+    try('HINCRBY', key .. ':stat', 'late', -late)
+    return { #lot, page[1] }
+end
+call('UNLINK', key .. ':ready', key .. ':body', key .. ':dead', key .. ':busy',
+     key .. ':stat', key .. ':log')
+call('SREM', base .. 'queues', queue)
+call('DEL', key .. ':conf')
+return { 0, 0 }

@@ -1,0 +1,36 @@
+--#include "queue/base.lua"
+--#include "queue/back.lua"
+-- peek.lua: look at messages without receiving them.
+--
+-- KEYS   1 due
+-- ARGV   1 queue   2 at most so many   3 '1': the dead letters
+-- result [0, 0, member, message, ...] as take.lua, but that the members are none
+--        [-1] no such queue
+--
+-- Reads only.  Of a fifo queue: of each group that may be served, its first.
+local queue = ARGV[1]
+local key = base .. queue
+local conf = call('HMGET', key .. ':conf', 'created', 'gone', 'fifo')
+if not conf[1] or conf[2] then
+    return { -1 }
+end
+local dead, fifo = ARGV[3] == '1', conf[3] == '1'
+local got = call('LRANGE', key .. (dead and ':dead' or ':ready'), 0,
+                 ARGV[2] - 1)
+local out = { 0, 0 }
+for i = 1, #got do
+    local entry = got[i]
+    if fifo and not dead then
+        entry = call('LINDEX', key .. ':g:' .. entry, 0)
+    end
+    if entry then
+        local _, id = parts(entry, fifo)
+        local body = call('HGET', key .. ':body', id)
+        if body then
+            out[#out + 1] = (dead and 'x/' or 'v/') .. queue .. '/' .. entry ..
+                '/-'
+            out[#out + 1] = body
+        end
+    end
+end
+return out

@@ -1,0 +1,56 @@
+--#include "queue/base.lua"
+--#include "queue/tell.lua"
+--#include "queue/back.lua"
+-- redrive.lua: dead letters back to their queue, the oldest first.
+--
+-- KEYS   1 due
+-- ARGV   1 queue   2 lane   3 number of the call   4 events   5 at most so many
+-- result [how many], or [-1]: no such queue
+--
+-- dead -> ready, received 0 times; where old messages are dropped, sent now.
+local queue = ARGV[1]
+local key = base .. queue
+local conf = call('HMGET', key .. ':conf', 'created', 'gone', 'ttl', 'fifo',
+                  'events')
+if not conf[1] or conf[2] then
+    return { -1 }
+end
+local done = lane_done(ARGV[2], ARGV[3])
+if done then
+    return { tonumber(done) or 0 }
+end
+local fifo, log = conf[4] == '1', conf[5] == '1'
+call('LLEN', key .. ':ready')
+call('HLEN', key .. ':stat')
+local got = call('LRANGE', key .. ':dead', 0, ARGV[5] - 1)
+if #got == 0 then
+    return { 0 }
+end
+local list, ids = {}, {}
+for i = 1, #got do
+    local sent, rest = match(got[i], '^%d+/(%d+)(.*)$')
+    if conf[3] ~= '0' then
+        sent = now
+    end
+    list[i] = '0/' .. sent .. rest
+    local group, id = parts(got[i], fifo)
+    ids[i] = { group, id }
+    if fifo then
+        call('LLEN', key .. ':g:' .. group)
+    end
+end
+call('LTRIM', key .. ':dead', #got, -1)
+save_clock()
+if fifo then
+    for i = 1, #list do
+        put_in_group(queue, ids[i][1], list[i], false)
+    end
+elseif call('RPUSH', key .. ':ready', unpack(list)) == #list then
+    wake(queue, key .. ':ready')
+end
+call('HINCRBY', key .. ':stat', 'redriven', #got)
+lane_save(ARGV[2], ARGV[3], #got)
+for i = 1, #ids do
+    tell(ARGV[4], log, 'dlq_redriven', queue, ids[i][2], 0)
+end
+return with_told({ #got })

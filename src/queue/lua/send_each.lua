@@ -1,0 +1,121 @@
+--#include "queue/base.lua"
+--#include "queue/tell.lua"
+--#include "queue/back.lua"
+-- send_each.lua: messages that each say how they are to be sent.
+--
+-- KEYS   1 due
+-- ARGV   1 queue   2 lane   3 number of the call   4 events   5 group: '1' a
+--        fifo queue's   6... six for each message: id, message, group, dedup id
+--        ('': none), delay in ms (-1: the queue's), '1': the id may be there
+-- result [0, ms until the last is visible, n, id, n, id, ...]  n: which was not
+--        sent, being a duplicate of that id
+--        [-1] no such queue   [-2, n, max] message n is too big
+--        [-3] it is fifo or not, other than the caller thinks
+--
+-- nothing -> ready or delayed.  A delayed message of a fifo queue enters its
+-- group when its time has come, numbered, and never before an earlier one.
+local queue = ARGV[1]
+local key = base .. queue
+local conf = call('HMGET', key .. ':conf', 'created', 'gone', 'delay', 'max',
+                  'fifo', 'events', 'dedup')
+if not conf[1] or conf[2] then
+    return { -1 }
+end
+local fifo = conf[5] == '1'
+if fifo ~= (ARGV[5] == '1') then
+    return { -3 }
+end
+local max = tonumber(conf[4])
+for i = 7, #ARGV, 6 do
+    if #ARGV[i] > max then
+        return { -2, (i - 7) / 6, max }
+    end
+end
+-- All that can hold something else is looked at before the first write.
+call('HLEN', key .. ':body')
+call('HLEN', key .. ':stat')
+call('LLEN', key .. ':ready')
+call('HLEN', key .. ':busy')
+local function memory(dedup)
+    return key .. ':dd:' .. conf[1] .. ':' .. dedup
+end
+for i = 6, #ARGV, 6 do
+    if fifo then
+        call('LLEN', key .. ':g:' .. ARGV[i + 2])
+    end
+end
+
+-- The duplicates; of a call that was done before, those it found then.
+local done = lane_done(ARGV[2], ARGV[3])
+local out, new, seen, longest = { 0, 0 }, {}, {}, 0
+for i = 6, #ARGV, 6 do
+    local id, dedup, first = ARGV[i], ARGV[i + 3], false
+    if dedup ~= '' then
+        first = seen['d' .. dedup] or call('GET', memory(dedup))
+        first = first ~= id and first
+        seen['d' .. dedup] = seen['d' .. dedup] or id
+    end
+    if not first and ARGV[i + 5] == '1' and not done and
+        (seen['i' .. id] or call('HEXISTS', key .. ':body', id) == 1) then
+        first = id
+    end
+    seen['i' .. id] = true
+    local delay = tonumber(ARGV[i + 4])
+    delay = delay < 0 and tonumber(conf[3]) or delay
+    longest = delay > longest and delay or longest
+    if first then
+        out[#out + 1] = (i - 6) / 6
+        out[#out + 1] = first
+    else
+        new[#new + 1] = i
+        seen[i] = delay
+    end
+end
+out[2] = longest
+if done or #new == 0 then
+    return out
+end
+
+call('HINCRBY', key .. ':stat', 'sent', #new)
+save_clock()
+local list, late = {}, 0
+local function hide(entry, delay)
+    local when, number = now + delay, ''
+    if fifo then
+        local last = tonumber(call('HGET', key .. ':stat', 'last') or '0')
+        when = when < last and last or when
+        call('HSET', key .. ':stat', 'last', when)
+        number = string.format('%016.0f/',
+                               call('HINCRBY', key .. ':stat', 'number', 1))
+    end
+    call('ZADD', KEYS[1], when, 'd/' .. queue .. '/' .. number .. entry)
+    late = late + 1
+end
+for j = 1, #new do
+    local i = new[j]
+    local id, group, dedup, delay = ARGV[i], ARGV[i + 2], ARGV[i + 3], seen[i]
+    local entry = '0/' .. now .. '/' ..
+        (fifo and #group .. '/' .. group .. '/' or '') .. id
+    call('HSET', key .. ':body', id, ARGV[i + 1])
+    if dedup ~= '' then
+        call('SET', memory(dedup), id, 'PX', conf[7])
+    end
+    if delay > 0 then
+        hide(entry, delay)
+    elseif fifo then
+        put_in_group(queue, group, entry, false)
+    else
+        list[#list + 1] = entry
+    end
+end
+if #list > 0 and call('RPUSH', key .. ':ready', unpack(list)) == #list then
+    wake(queue, key .. ':ready')
+end
+if late > 0 then
+    call('HINCRBY', key .. ':stat', 'late', late)
+end
+lane_save(ARGV[2], ARGV[3], '')
+for j = 1, #new do
+    tell(ARGV[4], conf[6] == '1', 'sent', queue, ARGV[new[j]])
+end
+return with_told(out)

@@ -1,0 +1,17 @@
+--#include "queue/base.lua"
+-- stats.lua: the figures of a queue.
+--
+-- KEYS   1 due
+-- ARGV   1 queue
+-- result [[conf], [stat], now, length of ready, length of dead, the entry that
+--        is served next or '']: conf and stat are fields and values
+--
+-- Reads only.
+local key = base .. ARGV[1]
+local head = call('LINDEX', key .. ':ready', 0)
+if head and call('HGET', key .. ':conf', 'fifo') == '1' then
+    head = call('LINDEX', key .. ':g:' .. head, 0)
+end
+return { call('HGETALL', key .. ':conf'), call('HGETALL', key .. ':stat'), now,
+         call('LLEN', key .. ':ready'), call('LLEN', key .. ':dead'),
+         head or '' }

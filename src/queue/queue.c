@@ -1,0 +1,357 @@
+/*
+ * queue.c: opening queues, and their settings.
+ *
+ * The settings are a hash that one script makes; whoever opens the queue after
+ * that compares.  A handle knows them as it last saw them; the scripts look for
+ * themselves.
+ */
+#include "queue/queue.h"
+#include "base/fork.h"
+#include "base/mem.h"
+#include "message/codec.h"
+#include "redis/client.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum {
+    HIDE_MS = 30 * 1000,
+    MAX_MESSAGE = 1 << 20,
+    DEDUP_MS = 5 * 60 * 1000,
+    NUMBERS = 9,
+    ARGS = 2 + 2 * (NUMBERS + 1)
+};
+
+/* ---- settings --------------------------------------------------------- */
+
+static const struct {
+    const char *field, *name;
+    int64_t usual;
+    bool whether; /* yes or no */
+} settings[NUMBERS] = {
+    { "hide", "visibility_ms", HIDE_MS, false },
+    { "receives", "max_receives", 0, false },
+    { "delay", "delay_ms", 0, false },
+    { "ttl", "ttl_ms", 0, false },
+    { "max", "max_message", MAX_MESSAGE, false },
+    { "dedup", "dedup_ms", DEDUP_MS, false },
+    { "fifo", "fifo", 0, true },
+    { "content", "content_dedup", 0, true },
+    { "events", "durable_events", 0, true },
+};
+
+static int64_t get(const leat_queue_opts *o, size_t i)
+{
+    const int64_t all[NUMBERS] = {
+        o->visibility_ms, o->max_receives,         o->delay_ms,
+        o->ttl_ms,        (int64_t)o->max_message, o->dedup_ms,
+        o->fifo,          o->content_dedup,        o->durable_events,
+    };
+    return all[i];
+}
+
+static void set(leat_queue_opts *o, size_t i, int64_t v)
+{
+    switch (i) {
+    case 0:
+        o->visibility_ms = v;
+        break;
+    case 1:
+        o->max_receives = (int)v;
+        break;
+    case 2:
+        o->delay_ms = v;
+        break;
+    case 3:
+        o->ttl_ms = v;
+        break;
+    case 4:
+        o->max_message = (size_t)v;
+        break;
+    case 5:
+        o->dedup_ms = v;
+        break;
+    case 6:
+        o->fifo = v != 0;
+        break;
+    case 7:
+        o->content_dedup = v != 0;
+        break;
+    default:
+        o->durable_events = v != 0;
+    }
+}
+
+/* least: 0, or -1 where that takes a bound away. */
+static leat_code check_numbers(const leat_queue_opts *o, int64_t least,
+                               leat_error *err)
+{
+    for (size_t i = 0; i < NUMBERS; i++) {
+        int64_t v = get(o, i), low = i == 0 ? 0 : least;
+        if (v < low)
+            return leat__fail(err, LEAT_EINVAL, "%s %" PRId64 " is negative",
+                              settings[i].name, v);
+    }
+    if (o->visibility_ms > LEAT_VISIBILITY_MAX_MS)
+        return leat__fail(err, LEAT_EINVAL,
+                          "visibility_ms %" PRId64
+                          " is over the %d of 12 hours",
+                          o->visibility_ms, LEAT_VISIBILITY_MAX_MS);
+    if ((int64_t)o->max_message > LEAT__FIELD_MAX)
+        return leat__fail(err, LEAT_EINVAL,
+                          "max_message %zu is over the %d that can be read",
+                          o->max_message, LEAT__FIELD_MAX);
+    return LEAT_OK;
+}
+
+static leat_code check_dead_queue(const char *name, const char *dead,
+                                  leat_error *err)
+{
+    if (!dead || !*dead)
+        return LEAT_OK;
+    if (strcmp(name, dead) == 0)
+        return leat__fail(err, LEAT_EINVAL,
+                          "queue '%s' cannot be its own dead-letter queue",
+                          name);
+    return leat__name_check("dead-letter queue", dead, err);
+}
+
+leat_code leat__queue_check(const char *name, const leat_queue_opts *o,
+                            leat_error *err)
+{
+    if (o->profile != LEAT_QUEUE_NATIVE)
+        return leat__fail(err, LEAT_ENOTSUP,
+                          "the queue profile %d is not in this build",
+                          (int)o->profile);
+    leat_code rc = leat__name_check("queue", name, err);
+    return rc == LEAT_OK ? leat__prefix_check(o->prefix, err) : rc;
+}
+
+static void read_field(queue_conf *c, leat_bytes field, const leat_reply *value)
+{
+    leat_bytes text = leat_reply_bytes(value);
+    for (size_t i = 0; i < NUMBERS; i++)
+        if (leat_bytes_eq(field, leat_str(settings[i].field)))
+            set(&c->kept, i, leat_reply_int(value));
+    if (leat_bytes_eq(field, leat_str("created")))
+        c->created_ms = leat_reply_int(value);
+    if (leat_bytes_eq(field, leat_str("gone")))
+        c->gone = true;
+    if (leat_bytes_eq(field, leat_str("deadq")) && text.n <= LEAT_NAME_MAX)
+        snprintf(c->dead_queue, sizeof c->dead_queue, "%.*s", (int)text.n,
+                 (const char *)text.p);
+}
+
+leat_code leat__conf_read(const leat_reply *fields, queue_conf *out,
+                          leat_error *err)
+{
+    size_t n = leat_reply_len(fields);
+    const leat_reply *at = leat_reply_first(fields);
+    *out = (queue_conf){ 0 };
+    if (n % 2 != 0)
+        return leat__fail(err, LEAT_EPROTO, "the settings are half");
+    for (size_t i = 0; i < n; i += 2) {
+        const leat_reply *value = leat_reply_next(at);
+        read_field(out, leat_reply_bytes(at), value);
+        at = leat_reply_next(value);
+    }
+    out->there = out->created_ms > 0;
+    return LEAT_OK;
+}
+
+/* Without memory the old name stays: the next look learns it. */
+void leat__queue_learn(leat_queue *q, const queue_conf *conf)
+{
+    char *dead = conf->dead_queue[0] ? leat__strdup(conf->dead_queue, NULL)
+                                     : NULL;
+    pthread_mutex_lock(&q->lock);
+    q->kept = conf->kept;
+    q->created_ms = conf->created_ms;
+    if (dead || !conf->dead_queue[0]) {
+        char *old = q->dead_queue;
+        q->dead_queue = dead;
+        dead = old;
+    }
+    q->kept.dead_queue = q->dead_queue;
+    q->fifo = conf->kept.fifo;
+    pthread_mutex_unlock(&q->lock);
+    leat__free(dead);
+}
+
+/* ---- the script ------------------------------------------------------- */
+
+static leat_code read_conf(void *arg, const leat_reply *r, leat_error *err)
+{
+    return leat__conf_read(r, arg, err);
+}
+
+/* how: 'open', 'find' or 'alter'.  What is -1 becomes what is no bound. */
+static leat_code make(leat_queue *q, const char *how, const leat_queue_opts *o,
+                      queue_conf *conf, leat_error *err)
+{
+    leat_bytes args[ARGS] = { leat_str(q->name), leat_str(how) };
+    char text[NUMBERS][LEAT__NUMBER];
+    size_t n = 2;
+    bool all = how[0] == 'o';
+    for (size_t i = 0; i < NUMBERS && how[0] != 'f'; i++) {
+        int64_t v = get(o, i);
+        if (v == 0 && !all)
+            continue;
+        if (v < 0)
+            v = i == 4 ? LEAT__FIELD_MAX : 0;
+        else if (v == 0)
+            v = settings[i].usual;
+        args[n++] = leat_str(settings[i].field);
+        args[n++] = leat__arg_int(text[i], v);
+    }
+    if (o->dead_queue && how[0] != 'f') {
+        args[n++] = leat_str("deadq");
+        args[n++] = leat_str(o->dead_queue);
+    }
+    return leat__queue_ask(q, &leat__script_queue_make, args, n, NULL, 0,
+                           read_conf, conf, err);
+}
+
+static leat_code compare(const leat_queue *q, const leat_queue_opts *o,
+                         const queue_conf *conf, leat_error *err)
+{
+    for (size_t i = 0; i < NUMBERS; i++) {
+        int64_t want = get(o, i), has = get(&conf->kept, i);
+        if (want != 0 && want != has)
+            return leat__fail(err, LEAT_EEXIST,
+                              "queue '%s' has %s %" PRId64 ", not %" PRId64
+                              ": leave it out or alter the queue",
+                              q->name, settings[i].name, has, want);
+    }
+    if (o->dead_queue && strcmp(o->dead_queue, conf->dead_queue) != 0)
+        return leat__fail(err, LEAT_EEXIST,
+                          "queue '%s' has the dead-letter queue '%s', not "
+                          "'%s': leave it out or alter the queue",
+                          q->name, conf->dead_queue, o->dead_queue);
+    return LEAT_OK;
+}
+
+static leat_code find_or_make(leat_queue *q, const leat_queue_opts *o,
+                              leat_error *err)
+{
+    queue_conf conf;
+    leat_code rc = make(q, o->must_exist ? "find" : "open", o, &conf, err);
+    if (rc != LEAT_OK)
+        return rc;
+    if (conf.gone)
+        return leat__fail(err, LEAT_EBUSY,
+                          "queue '%s' is being removed: remove it again to "
+                          "finish that",
+                          q->name);
+    if (!conf.there)
+        return leat__fail(err, LEAT_ENOENT, "there is no queue '%s'", q->name);
+    rc = compare(q, o, &conf, err);
+    if (rc == LEAT_OK)
+        leat__queue_learn(q, &conf);
+    return rc;
+}
+
+/* ---- handles ---------------------------------------------------------- */
+
+static const char *events_of(const leat_queue_opts *o, leat_client *c)
+{
+    if (o->no_events)
+        return "0";
+    if (o->event_client)
+        return "3";
+    return leat__client_clustered(c) ? "2" : "1";
+}
+
+static leat_queue *queue_new(leat_client *c, const char *name,
+                             const leat_queue_opts *o, leat_error *err)
+{
+    leat_queue *q = leat__zalloc(sizeof *q, err);
+    if (!q)
+        return NULL;
+    q->client = c;
+    q->forks = leat__fork_count();
+    pthread_mutex_init(&q->lock, NULL);
+    leat__uuid7_init(&q->ids);
+    leat__list_init(&q->waits);
+    q->opts = *o;
+    snprintf(q->prefix, sizeof q->prefix, "%s", leat__prefix_of(o->prefix));
+    q->opts.prefix = q->prefix;
+    q->opts.dead_queue = NULL;
+    q->events = events_of(o, c);
+    leat__key_shard(&q->due, q->prefix, leat__queue_shard(name), "due");
+    q->name = leat__strdup(name, err);
+    if (!q->name || leat__queue_meters(q, err) != LEAT_OK) {
+        leat_queue_close(q);
+        return NULL;
+    }
+    return q;
+}
+
+leat_queue *leat_queue_open(leat_client *c, const char *name,
+                            const leat_queue_opts *opts, leat_error *err)
+{
+    leat_queue_opts o = opts ? *opts : (leat_queue_opts){ 0 };
+    if (leat__queue_check(name, &o, err) != LEAT_OK ||
+        check_numbers(&o, 0, err) != LEAT_OK ||
+        check_dead_queue(name, o.dead_queue, err) != LEAT_OK)
+        return NULL;
+    leat_queue *q = queue_new(c, name, &o, err);
+    if (q && find_or_make(q, &o, err) != LEAT_OK) {
+        leat_queue_close(q);
+        return NULL;
+    }
+    return q;
+}
+
+leat_code leat_queue_alter(leat_queue *q, const leat_queue_opts *opts,
+                           leat_error *err)
+{
+    queue_conf conf;
+    leat_code rc = leat__queue_own(q, err);
+    if (rc == LEAT_OK)
+        rc = check_numbers(opts, -1, err);
+    if (rc == LEAT_OK)
+        rc = check_dead_queue(q->name, opts->dead_queue, err);
+    if (rc == LEAT_OK && opts->fifo && !q->fifo)
+        rc = leat__fail(err, LEAT_EINVAL,
+                        "queue '%s' cannot become fifo: make a new one",
+                        q->name);
+    if (rc == LEAT_OK)
+        rc = make(q, "alter", opts, &conf, err);
+    if (rc == LEAT_OK && (!conf.there || conf.gone))
+        rc = leat__fail(err, LEAT_ENOENT, "there is no queue '%s' any more",
+                        q->name);
+    if (rc == LEAT_OK)
+        leat__queue_learn(q, &conf);
+    return rc;
+}
+
+/* In a forked child neither the locks nor the threads are ours. */
+void leat_queue_close(leat_queue *q)
+{
+    if (!q || leat__queue_own(q, NULL) != LEAT_OK)
+        return;
+    leat__waits_free(q);
+    for (int i = 0; i < QUEUE_LINES_; i++)
+        leat__lanes_free(q->lanes[i]);
+    leat__uuid7_release(&q->ids);
+    pthread_mutex_destroy(&q->lock);
+    leat__free(q->dead_queue);
+    leat__free(q->name);
+    leat__free(q);
+}
+
+leat_code leat__queue_own(const leat_queue *q, leat_error *err)
+{
+    if (q->forks == leat__fork_count())
+        return LEAT_OK;
+    return leat__fail(err, LEAT_EFORK,
+                      "queue '%s' belongs to the parent process, open a client "
+                      "and the queue after fork",
+                      q->name);
+}
+
+const char *leat_queue_name(const leat_queue *q)
+{
+    return q->name;
+}

@@ -1,0 +1,167 @@
+/*
+ * queue.h: the inside of a queue handle.  See keys.h for what is on the server.
+ *
+ *   queue.c    opening, settings
+ *   call.c     one script, asked until it is answered; lanes
+ *   send.c     messages in
+ *   receive.c  messages out, waiting
+ *   batch.c    what was received, in one piece of memory
+ *   settle.c   ack, change
+ *   care.c     redrive, purge, remove, stats, list
+ */
+#ifndef LEAT_QUEUE_QUEUE_H
+#define LEAT_QUEUE_QUEUE_H
+
+#include "base/list.h"
+#include "base/uuid.h"
+#include "queue/keys.h"
+#include "redis/script.h"
+#include "redis/waker.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* A line of calls, one at a time, each numbered: see call.c. */
+typedef struct queue_lane {
+    struct queue_lane *next;
+    uint64_t number; /* of the call under way, or of one in doubt */
+    bool doubt;
+    char name[17];
+} queue_lane;
+
+typedef enum queue_line {
+    QUEUE_SEND,
+    QUEUE_TAKE,
+    QUEUE_TAKE_DEAD,
+    QUEUE_LINES_
+} queue_line;
+
+/* Waits for one of the queue's channels; kept for the next who waits. */
+typedef struct queue_wait {
+    leat__link link;
+    leat__waiter *waiter;
+    bool used, dead;
+} queue_wait;
+
+typedef struct queue_meters {
+    leat_counter *sent, *received, *acked, *requeued, *dead, *stale;
+    leat_gauge *visible, *in_flight, *oldest;
+} queue_meters;
+
+struct leat_queue {
+    leat_client *client; /* borrowed */
+    char *name;
+    char prefix[LEAT__PREFIX_MAX + 1];
+    leat_queue_opts opts; /* the handle's own part                     */
+    leat__key due;        /* the key of every script                   */
+    unsigned forks;
+    bool fifo;
+    const char *events;
+
+    pthread_mutex_t lock;
+    leat_queue_opts kept; /* the settings, as last seen                */
+    char *dead_queue;     /* of kept                                   */
+    int64_t created_ms;
+    queue_lane *lanes[QUEUE_LINES_];
+    leat__list waits;
+    unsigned interrupts;
+    leat__uuid7_gen ids;
+    queue_meters meters;
+};
+
+/* LEAT_EFORK in a forked child. */
+leat_code leat__queue_own(const leat_queue *q, leat_error *err);
+
+/* Are these a name and a prefix, of a profile that is there? */
+leat_code leat__queue_check(const char *name, const leat_queue_opts *o,
+                            leat_error *err);
+
+/* ---- call.c ----------------------------------------------------------- */
+
+/* Read a script's answer; LEAT_ENOMEM makes the call one in doubt. */
+typedef leat_code queue_read_fn(void *arg, const leat_reply *r,
+                                leat_error *err);
+
+typedef struct queue_call {
+    leat_client *client;
+    const char *name; /* the queue's, for errors */
+    leat_bytes key;
+    const leat__script *script;
+    const leat_bytes *args;
+    size_t n;
+    char *again;         /* becomes '1' where an earlier try may have worked */
+    int64_t deadline_ns; /* 0: three times the client's timeout              */
+    queue_read_fn *read;
+    void *arg;
+} queue_call;
+
+leat_code leat__queue_call(const queue_call *c, leat_error *err);
+
+/* The same of a handle: client, name and key are its own. */
+leat_code leat__queue_ask(leat_queue *q, const leat__script *s,
+                          const leat_bytes *args, size_t n, char *again,
+                          int64_t deadline_ns, queue_read_fn *read, void *arg,
+                          leat_error *err);
+
+/* A lane of one's own, and back; doubt: nobody knows how its call ended. */
+queue_lane *leat__lane_take(leat_queue *q, queue_line line, leat_error *err);
+void leat__lane_give(leat_queue *q, queue_line line, queue_lane *lane,
+                     bool doubt);
+void leat__lanes_free(queue_lane *lane);
+
+/* The first number of an answer is not 0: say why. */
+leat_code leat__queue_refused(const leat_queue *q, const leat_reply *r,
+                              leat_error *err);
+
+/* An array of at least n; LEAT_EPROTO otherwise. */
+leat_code leat__queue_expect(const leat_reply *r, size_t n, leat_error *err);
+
+/* ---- batch.c ---------------------------------------------------------- */
+
+/* From [_, _, member, value, ...]. */
+leat_queue_batch *leat__batch_read(const leat_reply *r, bool fifo,
+                                   leat_error *err);
+leat_queue_batch *leat__batch_none(leat_error *err);
+
+/* ---- receive.c -------------------------------------------------------- */
+
+/* As leat_queue_receive; *hidden_ms is for how long. */
+leat_queue_batch *leat__queue_take(leat_queue *q, const leat_receive_opts *o,
+                                   int64_t *hidden_ms, leat_error *err);
+
+void leat__waits_free(leat_queue *q);
+
+/* ---- settle.c --------------------------------------------------------- */
+
+typedef enum queue_change {
+    QUEUE_HIDE,
+    QUEUE_BACK,
+    QUEUE_FREE, /* back, and this receive does not count */
+    QUEUE_BURY
+} queue_change;
+
+/* deadline_ns 0: the usual one. */
+leat_code leat__queue_change(leat_queue *q, queue_change how,
+                             const leat_bytes *receipts, size_t n, int64_t ms,
+                             int64_t deadline_ns, leat_code *outcome,
+                             leat_error *err);
+leat_code leat__queue_ack(leat_queue *q, const leat_bytes *receipts, size_t n,
+                          int64_t deadline_ns, leat_code *outcome,
+                          leat_error *err);
+
+/* ---- queue.c ---------------------------------------------------------- */
+
+/* The kept settings out of the fields of conf. */
+typedef struct queue_conf {
+    leat_queue_opts kept; /* dead_queue: in the buffer below */
+    int64_t created_ms;
+    bool there, gone;
+    char dead_queue[LEAT_NAME_MAX + 1];
+} queue_conf;
+
+leat_code leat__conf_read(const leat_reply *fields, queue_conf *out,
+                          leat_error *err);
+void leat__queue_learn(leat_queue *q, const queue_conf *conf);
+
+leat_code leat__queue_meters(leat_queue *q, leat_error *err);
+
+#endif

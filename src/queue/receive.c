@@ -1,0 +1,241 @@
+/*
+ * receive.c: messages out of a queue, and waiting for them.
+ *
+ * Whoever finds nothing waits for a hint on the list's channel: one connection
+ * of the client listens for all of them (redis/waker.h).  The hint comes when
+ * the list stops being empty, so that who looked before it and waits after it
+ * is told, and it is also given when some may have been missed.  The floor is
+ * for a server that lets nobody publish.
+ */
+#include "base/mem.h"
+#include "base/system.h"
+#include "queue/queue.h"
+
+enum { FLOOR_MS = 5000, REAP = 100, ARGS = 8 };
+
+/* ---- one look --------------------------------------------------------- */
+
+typedef struct taking {
+    leat_queue *q;
+    leat_queue_batch *batch;
+    int64_t hidden_ms;
+} taking;
+
+static leat_code read_taken(void *arg, const leat_reply *r, leat_error *err)
+{
+    taking *t = arg;
+    leat_code rc = leat__queue_expect(r, 1, err);
+    if (rc != LEAT_OK)
+        return rc;
+    const leat_reply *first = leat_reply_first(r);
+    if (leat_reply_int(first) != 0 || leat_reply_len(r) < 2)
+        return leat__queue_refused(t->q, r, err);
+    t->hidden_ms = leat_reply_int(leat_reply_next(first));
+    leat_queue_batch_free(t->batch); /* of an answer without proof */
+    t->batch = leat__batch_read(r, t->q->fifo, err);
+    return t->batch ? LEAT_OK : LEAT_ENOMEM;
+}
+
+static leat_code take_once(taking *t, const leat_receive_opts *o,
+                           leat_error *err)
+{
+    leat_queue *q = t->q;
+    char number[LEAT__NUMBER], max[LEAT__NUMBER], hide[LEAT__NUMBER];
+    char reap[LEAT__NUMBER];
+    queue_line line = o->dead ? QUEUE_TAKE_DEAD : QUEUE_TAKE;
+    queue_lane *lane = leat__lane_take(q, line, err);
+    if (!lane)
+        return LEAT_ENOMEM;
+    leat_bytes args[ARGS] = {
+        leat_str(q->name),
+        leat_str(lane->name),
+        leat__arg_int(number, (int64_t)lane->number),
+        leat_str(q->events),
+        leat__arg_int(max, o->max),
+        leat__arg_int(hide, o->visibility_ms),
+        leat__arg_int(reap, q->opts.no_reaper ? 0 : REAP),
+        leat_str(o->dead ? "1" : "0"),
+    };
+    leat_code rc = leat__queue_ask(q, &leat__script_queue_take, args, ARGS,
+                                   NULL, 0, read_taken, t, err);
+    leat__lane_give(q, line, lane, rc != LEAT_OK);
+    if (rc != LEAT_OK) {
+        leat_queue_batch_free(t->batch);
+        t->batch = NULL;
+    }
+    return rc;
+}
+
+/* ---- waiting ---------------------------------------------------------- */
+
+static queue_wait *unused_locked(leat_queue *q, bool dead)
+{
+    LEAT__LIST_EACH(&q->waits, at)
+    {
+        queue_wait *w = LEAT__ITEM(at, queue_wait, link);
+        if (!w->used && w->dead == dead)
+            return w;
+    }
+    return NULL;
+}
+
+static queue_wait *wait_new(leat_queue *q, bool dead, leat_error *err)
+{
+    leat__key channel;
+    leat__waker *waker = leat__client_waker(q->client, err);
+    queue_wait *w = waker ? leat__zalloc(sizeof *w, err) : NULL;
+    if (!w)
+        return NULL;
+    leat__key_queue(&channel, q->prefix, q->name, dead ? "dead" : "ready");
+    w->waiter = leat__waiter_open(waker, leat__key_bytes(&channel), err);
+    w->dead = dead;
+    if (!w->waiter) {
+        leat__free(w);
+        return NULL;
+    }
+    return w;
+}
+
+static queue_wait *wait_take(leat_queue *q, bool dead, leat_error *err)
+{
+    pthread_mutex_lock(&q->lock);
+    queue_wait *w = unused_locked(q, dead);
+    if (w)
+        w->used = true;
+    pthread_mutex_unlock(&q->lock);
+    if (w)
+        return w;
+    w = wait_new(q, dead, err);
+    if (!w)
+        return NULL;
+    w->used = true;
+    pthread_mutex_lock(&q->lock);
+    leat__list_push(&q->waits, &w->link);
+    pthread_mutex_unlock(&q->lock);
+    return w;
+}
+
+static void wait_give(leat_queue *q, queue_wait *w)
+{
+    if (!w)
+        return;
+    pthread_mutex_lock(&q->lock);
+    w->used = false;
+    pthread_mutex_unlock(&q->lock);
+}
+
+void leat__waits_free(leat_queue *q)
+{
+    LEAT__LIST_EACH(&q->waits, at)
+    {
+        queue_wait *w = LEAT__ITEM(at, queue_wait, link);
+        leat__waiter_close(w->waiter);
+        leat__free(w);
+    }
+    leat__list_init(&q->waits);
+}
+
+static unsigned interrupts(leat_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    unsigned n = q->interrupts;
+    pthread_mutex_unlock(&q->lock);
+    return n;
+}
+
+void leat_queue_interrupt(leat_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    q->interrupts++;
+    LEAT__LIST_EACH(&q->waits, at)
+    leat__waiter_poke(LEAT__ITEM(at, queue_wait, link)->waiter);
+    pthread_mutex_unlock(&q->lock);
+}
+
+/* ---- receive ---------------------------------------------------------- */
+
+static leat_code check(leat_queue *q, leat_receive_opts *o, leat_error *err)
+{
+    leat_code rc = leat__queue_own(q, err);
+    if (rc != LEAT_OK)
+        return rc;
+    if (o->max < 0 || o->max > LEAT_QUEUE_BATCH)
+        return leat__fail(err, LEAT_EINVAL,
+                          "receive %d messages: ask for 1 to %d", o->max,
+                          LEAT_QUEUE_BATCH);
+    if (o->wait_ms < 0 || o->visibility_ms < 0 ||
+        o->visibility_ms > LEAT_VISIBILITY_MAX_MS)
+        return leat__fail(err, LEAT_EINVAL,
+                          "a wait of %lld ms and a visibility of %lld ms: "
+                          "neither is negative, the latter up to 12 hours",
+                          (long long)o->wait_ms, (long long)o->visibility_ms);
+    o->max = o->max ? o->max : 1;
+    return LEAT_OK;
+}
+
+/* Until there is something, the time is over or somebody interrupts. */
+static leat_code look_and_wait(taking *t, const leat_receive_opts *o,
+                               leat_error *err)
+{
+    int64_t deadline = leat__deadline_ns(o->wait_ms);
+    unsigned before = interrupts(t->q);
+    queue_wait *w = NULL;
+    leat_code rc;
+    for (;;) {
+        rc = take_once(t, o, err);
+        int64_t left = leat__left_ms(deadline);
+        if (rc != LEAT_OK || leat_queue_batch_count(t->batch) > 0 ||
+            left == 0 || interrupts(t->q) != before)
+            break;
+        if (!w && !(w = wait_take(t->q, o->dead, err))) {
+            leat_queue_batch_free(t->batch);
+            rc = LEAT_ENOMEM;
+            break;
+        }
+        if (interrupts(t->q) != before)
+            break;
+        (void)leat__waiter_wait(w->waiter, left < FLOOR_MS ? left : FLOOR_MS);
+        leat_queue_batch_free(t->batch);
+        t->batch = NULL;
+    }
+    wait_give(t->q, w);
+    return rc;
+}
+
+leat_queue_batch *leat__queue_take(leat_queue *q, const leat_receive_opts *o,
+                                   int64_t *hidden_ms, leat_error *err)
+{
+    leat_receive_opts own = o ? *o : (leat_receive_opts){ 0 };
+    taking t = { .q = q };
+    if (check(q, &own, err) != LEAT_OK ||
+        look_and_wait(&t, &own, err) != LEAT_OK)
+        return NULL;
+    if (hidden_ms)
+        *hidden_ms = t.hidden_ms;
+    leat_counter_add(q->meters.received, leat_queue_batch_count(t.batch));
+    return t.batch;
+}
+
+leat_queue_batch *leat_queue_receive(leat_queue *q,
+                                     const leat_receive_opts *opts,
+                                     leat_error *err)
+{
+    return leat__queue_take(q, opts, NULL, err);
+}
+
+leat_queue_batch *leat_queue_peek(leat_queue *q, int max, bool dead,
+                                  leat_error *err)
+{
+    char number[LEAT__NUMBER];
+    leat_receive_opts o = { .max = max };
+    taking t = { .q = q };
+    if (check(q, &o, err) != LEAT_OK)
+        return NULL;
+    leat_bytes args[] = { leat_str(q->name), leat__arg_int(number, o.max),
+                          leat_str(dead ? "1" : "0") };
+    if (leat__queue_ask(q, &leat__script_queue_peek, args, 3, NULL, 0,
+                        read_taken, &t, err) == LEAT_OK)
+        return t.batch;
+    leat_queue_batch_free(t.batch);
+    return NULL;
+}

@@ -1,0 +1,232 @@
+/*
+ * settle.c: messages that were received are done, hidden longer or given back.
+ *
+ * A receipt is taken apart here, so that one that is none, or another queue's,
+ * never reaches the server.  What was asked for again counts as done when the
+ * message is where it was to go: see lua/ack.lua and lua/change.lua.
+ */
+#include "base/mem.h"
+#include "queue/queue.h"
+
+enum { HEAD = 7, EACH = 3 };
+
+typedef struct settling {
+    leat_queue *q;
+    const leat_bytes *receipts;
+    size_t n;
+    leat_code *outcome; /* n */
+    leat_bytes *args;
+    size_t argc;
+    size_t valid;
+    leat_error first;
+} settling;
+
+static leat_code check(settling *s, leat_bytes receipt, leat__receipt *r,
+                       leat_error *err)
+{
+    leat_queue *q = s->q;
+    if (!leat__receipt_parse(receipt, q->fifo, r))
+        return leat__fail(err, LEAT_EINVAL,
+                          "%zu bytes are no receipt of queue '%s'", receipt.n,
+                          q->name);
+    if (!leat_bytes_eq(r->queue, leat_str(q->name)))
+        return leat__fail(err, LEAT_EINVAL,
+                          "a receipt of queue '%.*s' was given to queue '%s'",
+                          (int)r->queue.n, (const char *)r->queue.p, q->name);
+    return LEAT_OK;
+}
+
+static void keep_first(settling *s, const leat_error *e)
+{
+    if (s->first.code == LEAT_OK)
+        s->first = *e;
+}
+
+/* ids: each receipt is followed by its id and group. */
+static void put_receipts(settling *s, bool ids)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        leat_error e;
+        leat__receipt r;
+        s->outcome[i] = check(s, s->receipts[i], &r, &e);
+        if (s->outcome[i] != LEAT_OK) {
+            keep_first(s, &e);
+            continue;
+        }
+        s->valid++;
+        s->args[s->argc++] = s->receipts[i];
+        if (ids) {
+            s->args[s->argc++] = r.id;
+            s->args[s->argc++] = r.group;
+        }
+    }
+}
+
+static leat_code read_settled(void *arg, const leat_reply *r, leat_error *err)
+{
+    settling *s = arg;
+    leat_code rc = leat__queue_expect(r, 0, err);
+    if (rc != LEAT_OK)
+        return rc;
+    const leat_reply *at = leat_reply_first(r);
+    bool all = leat_reply_len(r) < s->valid ||
+               leat_reply_kind(at) != LEAT_REPLY_INT;
+    for (size_t i = 0; i < s->n && !all; i++) {
+        if (s->outcome[i] == LEAT_EINVAL)
+            continue;
+        s->outcome[i] = leat_reply_int(at) == 1 ? LEAT_OK : LEAT_ESTALE;
+        at = leat_reply_next(at);
+    }
+    return LEAT_OK;
+}
+
+static void count_stale(settling *s)
+{
+    uint64_t n = 0;
+    leat_error e;
+    for (size_t i = 0; i < s->n; i++)
+        n += s->outcome[i] == LEAT_ESTALE;
+    if (n == 0)
+        return;
+    leat__fail(&e, LEAT_ESTALE,
+               "queue '%s': the message is no longer this receipt's",
+               s->q->name);
+    keep_first(s, &e);
+    leat_counter_add(s->q->meters.stale, n);
+}
+
+/* At most LEAT_QUEUE_BATCH of them. */
+static leat_code settle_lot(settling *s, const leat__script *script,
+                            char *again, int64_t deadline_ns, leat_error *err)
+{
+    leat_code rc = LEAT_OK;
+    if (s->valid > 0)
+        rc = leat__queue_ask(s->q, script, s->args, s->argc, again, deadline_ns,
+                             read_settled, s, err);
+    for (size_t i = 0; rc != LEAT_OK && i < s->n; i++)
+        if (s->outcome[i] != LEAT_EINVAL)
+            s->outcome[i] = rc;
+    if (rc == LEAT_OK)
+        count_stale(s);
+    return rc;
+}
+
+static const char *const words[] = { "hide", "back", "free", "bury" };
+
+typedef struct order {
+    bool ack;
+    queue_change how;
+    int64_t ms, deadline_ns;
+} order;
+
+static leat_code one_lot(leat_queue *q, const order *o,
+                         const leat_bytes *receipts, size_t n,
+                         leat_code *outcome, leat_bytes *args, leat_error *err)
+{
+    char again[] = "0", ms[LEAT__NUMBER];
+    settling s = {
+        .q = q, .receipts = receipts, .n = n, .outcome = outcome, .args = args
+    };
+    args[s.argc++] = leat_str(q->name);
+    args[s.argc++] = leat_str(q->events);
+    args[s.argc++] = leat_str(again);
+    args[s.argc++] = leat_str(q->fifo ? "1" : "0");
+    if (!o->ack) {
+        args[s.argc++] = leat_str(words[o->how]);
+        args[s.argc++] = leat__arg_int(ms, o->ms);
+    }
+    put_receipts(&s, o->ack);
+    leat_code rc = settle_lot(
+        &s, o->ack ? &leat__script_queue_ack : &leat__script_queue_change,
+        again, o->deadline_ns, err);
+    if (rc == LEAT_OK && s.first.code != LEAT_OK) {
+        rc = s.first.code;
+        if (err)
+            *err = s.first;
+    }
+    return rc;
+}
+
+static leat_code settle(leat_queue *q, const order *o,
+                        const leat_bytes *receipts, size_t n,
+                        leat_code *outcome, leat_error *err)
+{
+    leat_error e;
+    leat_code rc = leat__queue_own(q, err);
+    if (rc != LEAT_OK || n == 0)
+        return rc;
+    size_t lot = n < LEAT_QUEUE_BATCH ? n : LEAT_QUEUE_BATCH;
+    leat_bytes *args = leat__calloc(HEAD + EACH * lot, sizeof *args, err);
+    leat_code *own = outcome ? NULL : leat__calloc(n, sizeof *own, err);
+    if (!args || (!outcome && !own))
+        rc = LEAT_ENOMEM;
+    for (size_t i = 0; args && (outcome || own) && i < n; i += lot) {
+        size_t some = n - i < lot ? n - i : lot;
+        leat_code one = one_lot(q, o, receipts + i, some,
+                                (outcome ? outcome : own) + i, args, &e);
+        if (one != LEAT_OK && rc == LEAT_OK) {
+            rc = one;
+            if (err)
+                *err = e;
+        }
+    }
+    leat__free(args);
+    leat__free(own);
+    return rc;
+}
+
+/* ---- the verbs -------------------------------------------------------- */
+
+leat_code leat__queue_ack(leat_queue *q, const leat_bytes *receipts, size_t n,
+                          int64_t deadline_ns, leat_code *outcome,
+                          leat_error *err)
+{
+    leat_code rc = settle(q,
+                          &(order){ .ack = true, .deadline_ns = deadline_ns },
+                          receipts, n, outcome, err);
+    uint64_t done = n;
+    for (size_t i = 0; outcome && i < n; i++)
+        done -= outcome[i] != LEAT_OK;
+    if (rc == LEAT_OK || outcome)
+        leat_counter_add(q->meters.acked, done);
+    return rc;
+}
+
+leat_code leat__queue_change(leat_queue *q, queue_change how,
+                             const leat_bytes *receipts, size_t n, int64_t ms,
+                             int64_t deadline_ns, leat_code *outcome,
+                             leat_error *err)
+{
+    return settle(q,
+                  &(order){ .how = how, .ms = ms, .deadline_ns = deadline_ns },
+                  receipts, n, outcome, err);
+}
+
+leat_code leat_queue_ack_batch(leat_queue *q, const leat_bytes *receipts,
+                               size_t n, leat_code *outcome, leat_error *err)
+{
+    return leat__queue_ack(q, receipts, n, 0, outcome, err);
+}
+
+leat_code leat_queue_ack(leat_queue *q, leat_bytes receipt, leat_error *err)
+{
+    return leat__queue_ack(q, &receipt, 1, 0, NULL, err);
+}
+
+leat_code leat_queue_change_batch(leat_queue *q, const leat_bytes *receipts,
+                                  size_t n, int64_t ms, leat_code *outcome,
+                                  leat_error *err)
+{
+    if (ms < 0 || ms > LEAT_VISIBILITY_MAX_MS)
+        return leat__fail(err, LEAT_EINVAL,
+                          "a visibility of %lld ms: use 0 to 12 hours",
+                          (long long)ms);
+    return leat__queue_change(q, ms == 0 ? QUEUE_BACK : QUEUE_HIDE, receipts, n,
+                              ms, 0, outcome, err);
+}
+
+leat_code leat_queue_change_visibility(leat_queue *q, leat_bytes receipt,
+                                       int64_t ms, leat_error *err)
+{
+    return leat_queue_change_batch(q, &receipt, 1, ms, NULL, err);
+}
