@@ -146,22 +146,45 @@ leat_code leat__queue_call(const queue_call *c, leat_error *err)
     }
 }
 
+typedef struct telling {
+    queue_read_fn *read;
+    void *arg;
+    leat__buf told;
+} telling;
+
+static leat_code read_and_tell(void *arg, const leat_reply *r, leat_error *err)
+{
+    telling *t = arg;
+    leat_code rc = t->read(t->arg, r, err);
+    t->told.n = 0;
+    if (rc == LEAT_OK && leat__told_copy(&t->told, r, NULL) != LEAT_OK)
+        t->told.n = 0; /* an event less */
+    return rc;
+}
+
 leat_code leat__queue_ask(leat_queue *q, const leat__script *s,
                           const leat_bytes *args, size_t n, char *again,
                           int64_t deadline_ns, queue_read_fn *read, void *arg,
                           leat_error *err)
 {
-    return leat__queue_call(&(queue_call){ .client = q->client,
-                                           .name = q->name,
-                                           .key = leat__key_bytes(&q->due),
-                                           .script = s,
-                                           .args = args,
-                                           .n = n,
-                                           .again = again,
-                                           .deadline_ns = deadline_ns,
-                                           .read = read,
-                                           .arg = arg },
-                            err);
+    telling t = { .read = read, .arg = arg };
+    bool elsewhere = q->events[0] == '3';
+    leat_code rc = leat__queue_call(
+        &(queue_call){ .client = q->client,
+                       .name = q->name,
+                       .key = leat__key_bytes(&q->due),
+                       .script = s,
+                       .args = args,
+                       .n = n,
+                       .again = again,
+                       .deadline_ns = deadline_ns,
+                       .read = elsewhere ? read_and_tell : read,
+                       .arg = elsewhere ? &t : arg },
+        err);
+    if (t.told.n > 0)
+        leat__told_publish(q, &t.told);
+    leat__buf_release(&t.told);
+    return rc;
 }
 
 /* ---- answers ---------------------------------------------------------- */
@@ -220,8 +243,10 @@ queue_lane *leat__lane_take(leat_queue *q, queue_line line, leat_error *err)
     pthread_mutex_unlock(&q->lock);
     if (!l)
         l = lane_new(err);
-    if (l && !l->doubt)
+    if (l && !l->doubt) {
         l->number++;
+        l->asked_ns = leat__now_ns();
+    }
     return l;
 }
 

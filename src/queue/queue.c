@@ -273,6 +273,7 @@ static leat_queue *queue_new(leat_client *c, const char *name,
     pthread_mutex_init(&q->lock, NULL);
     leat__uuid7_init(&q->ids);
     leat__list_init(&q->waits);
+    q->requeued_seen = q->dead_seen = -1;
     q->opts = *o;
     snprintf(q->prefix, sizeof q->prefix, "%s", leat__prefix_of(o->prefix));
     q->opts.prefix = q->prefix;
@@ -296,7 +297,8 @@ leat_queue *leat_queue_open(leat_client *c, const char *name,
         check_dead_queue(name, o.dead_queue, err) != LEAT_OK)
         return NULL;
     leat_queue *q = queue_new(c, name, &o, err);
-    if (q && find_or_make(q, &o, err) != LEAT_OK) {
+    if (q && (find_or_make(q, &o, err) != LEAT_OK ||
+              (!o.no_reaper && leat__reaper_join(q, err) != LEAT_OK))) {
         leat_queue_close(q);
         return NULL;
     }
@@ -331,6 +333,7 @@ void leat_queue_close(leat_queue *q)
 {
     if (!q || leat__queue_own(q, NULL) != LEAT_OK)
         return;
+    leat__reaper_leave(q);
     leat__waits_free(q);
     for (int i = 0; i < QUEUE_LINES_; i++)
         leat__lanes_free(q->lanes[i]);

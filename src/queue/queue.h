@@ -8,10 +8,15 @@
  *   batch.c    what was received, in one piece of memory
  *   settle.c   ack, change
  *   care.c     redrive, purge, remove, stats, list
+ *   reaper.c   a thread that gives back what expired
+ *   mover.c    dead letters to another queue
+ *   tell.c     events through another client;  watch.c  hearing them
+ *   source.c, source_settle.c, sink.c   the contracts of message/
  */
 #ifndef LEAT_QUEUE_QUEUE_H
 #define LEAT_QUEUE_QUEUE_H
 
+#include "base/buf.h"
 #include "base/list.h"
 #include "base/uuid.h"
 #include "queue/keys.h"
@@ -23,7 +28,8 @@
 /* A line of calls, one at a time, each numbered: see call.c. */
 typedef struct queue_lane {
     struct queue_lane *next;
-    uint64_t number; /* of the call under way, or of one in doubt */
+    uint64_t number;  /* of the call under way, or of one in doubt */
+    int64_t asked_ns; /* before that was first sent               */
     bool doubt;
     char name[17];
 } queue_lane;
@@ -47,6 +53,8 @@ typedef struct queue_meters {
     leat_gauge *visible, *in_flight, *oldest;
 } queue_meters;
 
+typedef struct leat__reaper leat__reaper;
+
 struct leat_queue {
     leat_client *client; /* borrowed */
     char *name;
@@ -66,6 +74,10 @@ struct leat_queue {
     unsigned interrupts;
     leat__uuid7_gen ids;
     queue_meters meters;
+
+    leat__reaper *reaper; /* NULL: none */
+    leat__link reaped;    /* in the reaper's list; its lock covers the next */
+    int64_t requeued_seen, dead_seen; /* -1: not yet             */
 };
 
 /* LEAT_EFORK in a forked child. */
@@ -124,9 +136,9 @@ leat_queue_batch *leat__batch_none(leat_error *err);
 
 /* ---- receive.c -------------------------------------------------------- */
 
-/* As leat_queue_receive; *hidden_ms is for how long. */
+/* As leat_queue_receive; they are hidden until then, at least. */
 leat_queue_batch *leat__queue_take(leat_queue *q, const leat_receive_opts *o,
-                                   int64_t *hidden_ms, leat_error *err);
+                                   int64_t *until_ns, leat_error *err);
 
 void leat__waits_free(leat_queue *q);
 
@@ -147,6 +159,28 @@ leat_code leat__queue_change(leat_queue *q, queue_change how,
 leat_code leat__queue_ack(leat_queue *q, const leat_bytes *receipts, size_t n,
                           int64_t deadline_ns, leat_code *outcome,
                           leat_error *err);
+
+/* ---- reaper.c --------------------------------------------------------- */
+
+/* Have what expires given back until it leaves. */
+leat_code leat__reaper_join(leat_queue *q, leat_error *err);
+void leat__reaper_leave(leat_queue *q);
+
+/* Something of this queue is due in ms. */
+void leat__reaper_tell(leat_queue *q, int64_t ms);
+
+/* ---- mover.c ---------------------------------------------------------- */
+
+/* Move some dead letters to the other queue, if there is one.  True: there may
+ * be more. */
+bool leat__mover_step(leat_queue *q);
+bool leat__mover_wanted(leat_queue *q);
+
+/* ---- tell.c ----------------------------------------------------------- */
+
+/* Copy the events at the end of an answer, and publish the copy. */
+leat_code leat__told_copy(leat__buf *to, const leat_reply *r, leat_error *err);
+void leat__told_publish(leat_queue *q, const leat__buf *told);
 
 /* ---- queue.c ---------------------------------------------------------- */
 

@@ -18,7 +18,7 @@ enum { FLOOR_MS = 5000, REAP = 100, ARGS = 8 };
 typedef struct taking {
     leat_queue *q;
     leat_queue_batch *batch;
-    int64_t hidden_ms;
+    int64_t hidden_ms, asked_ns;
 } taking;
 
 static leat_code read_taken(void *arg, const leat_reply *r, leat_error *err)
@@ -58,6 +58,7 @@ static leat_code take_once(taking *t, const leat_receive_opts *o,
     };
     leat_code rc = leat__queue_ask(q, &leat__script_queue_take, args, ARGS,
                                    NULL, 0, read_taken, t, err);
+    t->asked_ns = lane->asked_ns;
     leat__lane_give(q, line, lane, rc != LEAT_OK);
     if (rc != LEAT_OK) {
         leat_queue_batch_free(t->batch);
@@ -203,15 +204,17 @@ static leat_code look_and_wait(taking *t, const leat_receive_opts *o,
 }
 
 leat_queue_batch *leat__queue_take(leat_queue *q, const leat_receive_opts *o,
-                                   int64_t *hidden_ms, leat_error *err)
+                                   int64_t *until_ns, leat_error *err)
 {
     leat_receive_opts own = o ? *o : (leat_receive_opts){ 0 };
     taking t = { .q = q };
     if (check(q, &own, err) != LEAT_OK ||
         look_and_wait(&t, &own, err) != LEAT_OK)
         return NULL;
-    if (hidden_ms)
-        *hidden_ms = t.hidden_ms;
+    if (until_ns)
+        *until_ns = t.asked_ns + t.hidden_ms * 1000000;
+    if (leat_queue_batch_count(t.batch) > 0)
+        leat__reaper_tell(q, t.hidden_ms);
     leat_counter_add(q->meters.received, leat_queue_batch_count(t.batch));
     return t.batch;
 }

@@ -275,6 +275,8 @@ static leat_code send_all(sending *s, leat_bytes *args, leat_error *err)
                         "the limit of queue '%s' keeps changing", s->q->name);
     }
     tell_all(s, rc);
+    if (rc == LEAT_OK && s->hidden_ms > 0)
+        leat__reaper_tell(s->q, s->hidden_ms);
     return rc;
 }
 

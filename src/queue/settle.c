@@ -197,9 +197,11 @@ leat_code leat__queue_change(leat_queue *q, queue_change how,
                              int64_t deadline_ns, leat_code *outcome,
                              leat_error *err)
 {
-    return settle(q,
-                  &(order){ .how = how, .ms = ms, .deadline_ns = deadline_ns },
-                  receipts, n, outcome, err);
+    order o = { .how = how, .ms = ms, .deadline_ns = deadline_ns };
+    leat_code rc = settle(q, &o, receipts, n, outcome, err);
+    if (how == QUEUE_HIDE)
+        leat__reaper_tell(q, ms);
+    return rc;
 }
 
 leat_code leat_queue_ack_batch(leat_queue *q, const leat_bytes *receipts,

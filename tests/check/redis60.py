@@ -166,7 +166,8 @@ def matches(token, word):
 # ---- reading Lua ----------------------------------------------------------
 
 LUA_NOISE = re.compile(r"--\[\[.*?\]\]|--[^\n]*", re.DOTALL)
-CALL = re.compile(r"\bredis\.p?call\s*\(")
+# Scripts may call by a local name: local call, try = redis.call, redis.pcall.
+CALL = re.compile(r"\b(?:redis\.p?call|call|try)\s*\(")
 LITERAL = re.compile(r"'((?:\\.|[^'\\])*)'|\"((?:\\.|[^\"\\])*)\"")
 MEMBER = re.compile(r"\bredis\.(\w+)")
 

@@ -39,12 +39,19 @@ local function receives(entry)
     return tonumber(sub(entry, 1, find(entry, '/', 1, true) - 1))
 end
 
+local function lay(front, list, what)
+    if front then
+        return call('LPUSH', list, what)
+    end
+    return call('RPUSH', list, what)
+end
+
 -- A group that has messages, none of them in flight, stands in ready, once.
 local function free_group(queue, group, front)
     local key = base .. queue
     call('HDEL', key .. ':busy', group)
     if call('LLEN', key .. ':g:' .. group) > 0 and
-        call(front and 'LPUSH' or 'RPUSH', key .. ':ready', group) == 1 then
+        lay(front, key .. ':ready', group) == 1 then
         wake(queue, key .. ':ready')
     end
 end
@@ -52,7 +59,7 @@ end
 -- A message of a group, at the head where it comes back, else at the tail.
 local function put_in_group(queue, group, entry, front)
     local key = base .. queue
-    local n = call(front and 'LPUSH' or 'RPUSH', key .. ':g:' .. group, entry)
+    local n = lay(front, key .. ':g:' .. group, entry)
     if front then
         free_group(queue, group, true)
     elseif n == 1 and call('HEXISTS', key .. ':busy', group) == 0 and
@@ -70,9 +77,15 @@ local function reverse(list)
 end
 
 -- Push, or, where the key holds something else, keep what was due for later:
--- members are the deadlines that led here.  True: done.
-local function push(command, list, entries, members)
-    local n = try(command, list, unpack(entries))
+-- members are the deadlines that led here.  True: done, and whether the list was
+-- empty.
+local function push(front, list, entries, members)
+    local n
+    if front then
+        n = try('LPUSH', list, unpack(reverse(entries)))
+    else
+        n = try('RPUSH', list, unpack(entries))
+    end
     if type(n) == 'table' then
         for i = 1, #members do
             call('ZADD', KEYS[1], now + RETRY_MS, members[i])
@@ -82,9 +95,9 @@ local function push(command, list, entries, members)
     return true, n == #entries
 end
 
--- To the dead letters; from: the part of a counter's name that they leave.
+-- From flight to the dead letters.
 local function bury(queue, c, entries, members, how)
-    local ok, first = push('RPUSH', base .. queue .. ':dead', entries, members)
+    local ok, first = push(false, base .. queue .. ':dead', entries, members)
     if not ok then
         return
     end
@@ -118,8 +131,7 @@ local function give_back(queue, c, entries, members, how)
             end
         end
     else
-        local ok, first = push('LPUSH', key .. ':ready', reverse(entries),
-                               members)
+        local ok, first = push(true, key .. ':ready', entries, members)
         done = ok and #entries or 0
         if first then
             wake(queue, key .. ':ready')
@@ -144,7 +156,7 @@ local function arrive(queue, c, entries, members)
             put_in_group(queue, group, entries[i], false)
         end
     else
-        local ok, first = push('RPUSH', key .. ':ready', entries, members)
+        local ok, first = push(false, key .. ':ready', entries, members)
         if not ok then
             return
         end
@@ -157,8 +169,7 @@ end
 
 -- Back among the dead letters, at the head.
 local function lie_again(queue, entries, members)
-    local ok, first = push('LPUSH', base .. queue .. ':dead', reverse(entries),
-                           members)
+    local ok, first = push(true, base .. queue .. ':dead', entries, members)
     if ok then
         try('HINCRBY', base .. queue .. ':stat', 'dback', #entries)
         if first then

@@ -46,8 +46,8 @@ for i = 7, #ARGV do
                 worn[#worn + 1], wearing[#wearing + 1] = entry, m
             else
                 if how == 'free' then
-                    local rc = receives(entry) - 1
-                    entry = rc .. sub(entry, find(entry, '/', 1, true))
+                    local p = find(entry, '/', 1, true)
+                    entry = (receives(entry) - 1) .. sub(entry, p)
                 end
                 entries[#entries + 1], members[#members + 1] = entry, m
             end

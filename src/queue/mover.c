@@ -1,0 +1,126 @@
+/*
+ * mover.c: dead letters to another queue.
+ *
+ * They may live in different slots, so it is no script: each is received from
+ * the dead letters, sent, and acknowledged.  Whoever is stopped in between
+ * leaves it hidden for a while; it is then sent again under the same dedup id,
+ * which the other queue remembers for its window, and so stands there once.
+ */
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sha256.h"
+#include "queue/queue.h"
+
+#include <stdio.h>
+
+enum { LOT = 100, HIDDEN_MS = 30 * 1000, EXTRA = 2 };
+
+static bool target_of(leat_queue *q, char name[LEAT_NAME_MAX + 1])
+{
+    pthread_mutex_lock(&q->lock);
+    bool there = q->dead_queue != NULL;
+    snprintf(name, LEAT_NAME_MAX + 1, "%s", there ? q->dead_queue : "");
+    pthread_mutex_unlock(&q->lock);
+    return there;
+}
+
+bool leat__mover_wanted(leat_queue *q)
+{
+    char name[LEAT_NAME_MAX + 1];
+    return target_of(q, name);
+}
+
+/* The message with where it comes from added. */
+typedef struct letter {
+    leat_header *headers;
+    char receives[LEAT__NUMBER];
+    char dedup[LEAT__SHA256_TEXT + 1];
+} letter;
+
+static leat_code address(const leat_queue *q, const leat_queue_item *it,
+                         letter *l, leat_msg *m, leat_queue_send_opts *o,
+                         leat_error *err)
+{
+    char text[LEAT_NAME_MAX + LEAT__QUEUE_ID_MAX + 40];
+    size_t n = it->msg.header_count;
+    *m = it->msg;
+    l->headers = leat__calloc(n + EXTRA, sizeof *l->headers, err);
+    if (!l->headers)
+        return LEAT_ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        l->headers[i] = it->msg.headers[i];
+    l->headers[n] = (leat_header){ leat_str("leat-dead-from"),
+                                   leat_str(q->name) };
+    l->headers[n + 1] = (leat_header){
+        leat_str("leat-dead-receives"), leat__arg_int(l->receives, it->receives)
+    };
+    m->headers = l->headers;
+    m->header_count = n + EXTRA;
+    int size = snprintf(text, sizeof text, "%s/%lld/%.*s", q->name,
+                        (long long)it->sent_ms, (int)it->msg.id.n,
+                        (const char *)it->msg.id.p);
+    leat__sha256_hex(leat_mem(text, (size_t)size), l->dedup);
+    *o = (leat_queue_send_opts){ .dedup = leat_str(l->dedup),
+                                 .delay_ms = -1,
+                                 .group = it->group.n ? it->group
+                                                      : leat_str(q->name) };
+    return LEAT_OK;
+}
+
+static leat_code move_one(leat_queue *q, leat_queue *to,
+                          const leat_queue_item *it, leat_error *err)
+{
+    letter l = { 0 };
+    leat_msg m;
+    leat_queue_send_opts o;
+    leat_code rc = address(q, it, &l, &m, &o, err);
+    if (rc == LEAT_OK)
+        rc = leat_queue_send(to, &m, &o, NULL, err);
+    if (rc == LEAT_OK)
+        rc = leat_queue_ack(q, it->receipt, err);
+    leat__free(l.headers);
+    return rc;
+}
+
+/* What cannot be moved stays hidden until its time is over. */
+static size_t move_all(leat_queue *q, const char *name,
+                       const leat_queue_batch *b)
+{
+    leat_error e;
+    size_t moved = 0;
+    leat_queue *to = leat_queue_open(
+        q->client, name,
+        &(leat_queue_opts){ .prefix = q->prefix,
+                            .no_reaper = true,
+                            .no_events = q->opts.no_events },
+        &e);
+    for (size_t i = 0; to && i < leat_queue_batch_count(b); i++) {
+        if (move_one(q, to, leat_queue_batch_at(b, i), &e) != LEAT_OK)
+            break;
+        moved++;
+    }
+    if (moved < leat_queue_batch_count(b))
+        leat__log(&q->opts.log, LEAT_LOG_WARN,
+                  "queue '%s': a dead letter cannot be moved to '%s': %s",
+                  q->name, name, e.msg);
+    leat_queue_close(to);
+    return moved;
+}
+
+bool leat__mover_step(leat_queue *q)
+{
+    char name[LEAT_NAME_MAX + 1];
+    if (!target_of(q, name))
+        return false;
+    leat_queue_batch *b = leat_queue_receive(
+        q,
+        &(leat_receive_opts){
+            .max = LOT, .dead = true, .visibility_ms = HIDDEN_MS },
+        NULL);
+    if (!b)
+        return false;
+    size_t n = leat_queue_batch_count(b);
+    size_t moved = n > 0 ? move_all(q, name, b) : 0;
+    leat_queue_batch_free(b);
+    return n == LOT && moved == n;
+}

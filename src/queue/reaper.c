@@ -1,0 +1,389 @@
+/*
+ * reaper.c: a thread that gives back what expired.
+ *
+ * One for all queues that a client has open, made by the first and ended with
+ * the last.  It looks at the heads of their shards' indexes of deadlines, once
+ * a second at least.
+ *
+ * Of all reapers of a shard one does the work: it holds a lease, which the
+ * script renews and which another takes over when it has run out.  The lease
+ * only saves work, as expiring twice is as good as once: so a reaper that was
+ * told by its own process of something due sooner does not ask for it, and
+ * nothing waits for a reaper that died but what only that one knew of.
+ *
+ * The same thread feeds outside dead-letter queues and reads the gauges.
+ */
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/system.h"
+#include "base/thread.h"
+#include "queue/queue.h"
+#include "redis/client.h"
+
+#include <stdio.h>
+
+enum {
+    FLOOR_MS = 1000,
+    LEASE_MS = 3000,
+    GAUGES_MS = 5000,
+    CALL_MS = 2000,
+    LIMIT = LEAT_QUEUE_BATCH,
+    AT_ONCE = LEAT__QUEUE_SHARDS
+};
+
+typedef struct reap_shard {
+    leat__link link;
+    leat__key due;
+    const char *events;
+    int queues;
+    int64_t look_ns; /* when to look next                       */
+    bool told;       /* by this process: then without the lease */
+} reap_shard;
+
+struct leat__reaper {
+    leat_client *client;
+    int users; /* under the client's lock */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    leat__list shards, queues;
+    leat_queue *at; /* the queue that is being looked after */
+    int64_t care_ns, gauges_ns;
+    bool ending;
+    char nonce[17];
+};
+
+/* ---- looking ---------------------------------------------------------- */
+
+/* One shard's turn: a copy, so that nothing is locked meanwhile. */
+typedef struct turn {
+    leat__key due;
+    const char *events;
+    bool told, done, ours;
+    int64_t moved, next_ms;
+    leat_error err;
+} turn;
+
+static void on_expired(void *arg, const leat_reply *r, const leat_error *e)
+{
+    turn *t = arg;
+    if (e) {
+        t->err = *e;
+        return;
+    }
+    if (leat_reply_len(r) < 3)
+        return;
+    const leat_reply *at = leat_reply_first(r);
+    t->moved = leat_reply_int(at);
+    at = leat_reply_next(at);
+    t->next_ms = leat_reply_int(at);
+    t->ours = leat_reply_int(leat_reply_next(at)) == 1;
+    t->done = true;
+}
+
+static leat_code ask(leat__reaper *r, leat_conn *conn, turn *t, leat_error *err)
+{
+    char limit[LEAT__NUMBER], lease[LEAT__NUMBER];
+    leat_bytes key = leat__key_bytes(&t->due);
+    leat_bytes args[] = { leat__arg_int(limit, LIMIT), leat_str(t->events),
+                          leat_str(r->nonce), leat__arg_int(lease, LEASE_MS),
+                          leat_str(t->told ? "1" : "0") };
+    return leat__script_send(conn, &leat__script_queue_expire, &key, 1, args, 5,
+                             &(leat_send_opts){ on_expired, t, 0 }, err);
+}
+
+/* True: the server answered. */
+static bool ask_all(leat__reaper *r, turn *t, size_t n)
+{
+    leat_error e;
+    leat_conn *conn = leat_client_lend(r->client, CALL_MS, &e);
+    leat_code rc = conn ? LEAT_OK : e.code;
+    for (size_t i = 0; rc == LEAT_OK && i < n; i++)
+        rc = ask(r, conn, &t[i], &e);
+    if (rc == LEAT_OK)
+        rc = leat_conn_drain(conn, 0, &e);
+    leat_client_return(r->client, conn);
+    for (size_t i = 0; rc == LEAT_OK && i < n; i++) {
+        e = t[i].err;
+        rc = e.code;
+    }
+    if (rc != LEAT_OK)
+        leat__log(&r->client->opts.log, LEAT_LOG_INFO, "reaper: %s", e.msg);
+    return rc == LEAT_OK;
+}
+
+static size_t collect_locked(leat__reaper *r, turn *t, int64_t now)
+{
+    size_t n = 0;
+    LEAT__LIST_EACH(&r->shards, at)
+    {
+        reap_shard *s = LEAT__ITEM(at, reap_shard, link);
+        if (s->look_ns > now || n == AT_ONCE)
+            continue;
+        t[n++] = (turn){ .due = s->due, .events = s->events, .told = s->told };
+        s->told = false;
+        s->look_ns = now + FLOOR_MS * INT64_C(1000000);
+    }
+    return n;
+}
+
+static reap_shard *find_locked(leat__reaper *r, const leat__key *due)
+{
+    LEAT__LIST_EACH(&r->shards, at)
+    {
+        reap_shard *s = LEAT__ITEM(at, reap_shard, link);
+        if (leat_bytes_eq(leat__key_bytes(&s->due), leat__key_bytes(due)))
+            return s;
+    }
+    return NULL;
+}
+
+/* A reaper without the lease looks when it may have run out. */
+static void plan_locked(leat__reaper *r, const turn *t)
+{
+    reap_shard *s = find_locked(r, &t->due);
+    if (!s)
+        return;
+    int64_t ms = t->ours ? FLOOR_MS : LEASE_MS;
+    if (!t->done)
+        ms = FLOOR_MS;
+    else if (t->moved >= LIMIT)
+        ms = 0;
+    else if (t->ours && t->next_ms >= 0 && t->next_ms < ms)
+        ms = t->next_ms;
+    int64_t at = leat__deadline_ns(ms);
+    if (!s->told || at < s->look_ns)
+        s->look_ns = at;
+}
+
+/* ---- what else is done for a queue ------------------------------------ */
+
+static void add_since(leat_counter *c, int64_t *seen, int64_t now)
+{
+    if (*seen >= 0 && now > *seen)
+        leat_counter_add(c, (uint64_t)(now - *seen));
+    *seen = now;
+}
+
+static void read_gauges(leat_queue *q)
+{
+    leat_queue_stats s;
+    if (!q->opts.metrics || leat_queue_stats_get(q, &s, NULL) != LEAT_OK)
+        return;
+    leat_gauge_set(q->meters.visible, s.visible);
+    leat_gauge_set(q->meters.in_flight, s.in_flight);
+    leat_gauge_set(q->meters.oldest, s.oldest_ms < 0 ? 0 : s.oldest_ms);
+    add_since(q->meters.requeued, &q->requeued_seen, s.requeued);
+    add_since(q->meters.dead, &q->dead_seen, s.to_dead);
+}
+
+/* The queue stays while `at` is it: leave waits. */
+static void care_for_locked(leat__reaper *r, leat_queue *q, bool gauges)
+{
+    r->at = q;
+    pthread_mutex_unlock(&r->lock);
+    for (int i = 0; i < LIMIT && leat__mover_step(q); i++)
+        continue;
+    if (gauges)
+        read_gauges(q);
+    pthread_mutex_lock(&r->lock);
+    r->at = NULL;
+    pthread_cond_broadcast(&r->changed);
+}
+
+/* Each queue moves to the end as it is served, so that those that leave or join
+ * meanwhile do not matter. */
+static void care_locked(leat__reaper *r, int64_t now)
+{
+    size_t n = 0;
+    bool gauges = now >= r->gauges_ns;
+    r->care_ns = now + FLOOR_MS * INT64_C(1000000);
+    if (gauges)
+        r->gauges_ns = now + GAUGES_MS * INT64_C(1000000);
+    LEAT__LIST_EACH(&r->queues, at)
+    n++;
+    for (size_t i = 0; i < n && !r->ending; i++) {
+        leat__link *k = leat__list_pop(&r->queues);
+        if (!k)
+            return;
+        leat__list_push(&r->queues, k);
+        leat_queue *q = LEAT__ITEM(k, leat_queue, reaped);
+        if (q->opts.metrics || leat__mover_wanted(q))
+            care_for_locked(r, q, gauges);
+    }
+}
+
+/* ---- the thread ------------------------------------------------------- */
+
+static int64_t due_locked(const leat__reaper *r)
+{
+    int64_t at = r->care_ns;
+    LEAT__LIST_EACH(&r->shards, k)
+    {
+        const reap_shard *s = LEAT__ITEM(k, reap_shard, link);
+        if (s->look_ns < at)
+            at = s->look_ns;
+    }
+    return at;
+}
+
+static void *run(void *arg)
+{
+    leat__reaper *r = arg;
+    turn t[AT_ONCE];
+    pthread_mutex_lock(&r->lock);
+    while (!r->ending) {
+        int64_t now = leat__now_ns();
+        if (due_locked(r) > now) {
+            leat__cond_wait(&r->changed, &r->lock, due_locked(r));
+            continue;
+        }
+        size_t n = collect_locked(r, t, now);
+        pthread_mutex_unlock(&r->lock);
+        bool alive = n == 0 || ask_all(r, t, n);
+        pthread_mutex_lock(&r->lock);
+        for (size_t i = 0; i < n; i++)
+            plan_locked(r, &t[i]);
+        if (now < r->care_ns || r->ending)
+            continue;
+        if (alive)
+            care_locked(r, now);
+        else
+            r->care_ns = now + FLOOR_MS * INT64_C(1000000);
+    }
+    pthread_mutex_unlock(&r->lock);
+    return NULL;
+}
+
+/* ---- joining and leaving ---------------------------------------------- */
+
+static void reaper_free(leat__reaper *r)
+{
+    pthread_cond_destroy(&r->changed);
+    pthread_mutex_destroy(&r->lock);
+    leat__free(r);
+}
+
+static leat__reaper *reaper_open(leat_client *c, leat_error *err)
+{
+    unsigned char b[8];
+    leat__reaper *r = leat__zalloc(sizeof *r, err);
+    if (!r)
+        return NULL;
+    if (leat__random(b, sizeof b, err) != LEAT_OK ||
+        leat__cond_init(&r->changed, err) != LEAT_OK) {
+        leat__free(r);
+        return NULL;
+    }
+    for (size_t i = 0; i < sizeof b; i++)
+        snprintf(r->nonce + 2 * i, 3, "%02x", b[i]);
+    r->client = c;
+    pthread_mutex_init(&r->lock, NULL);
+    leat__list_init(&r->shards);
+    leat__list_init(&r->queues);
+    if (leat__thread_start(&r->thread, "leat-reaper", run, r, err) != LEAT_OK) {
+        reaper_free(r);
+        return NULL;
+    }
+    return r;
+}
+
+static leat_code add_locked(leat__reaper *r, leat_queue *q, leat_error *err)
+{
+    reap_shard *s = find_locked(r, &q->due);
+    if (!s) {
+        s = leat__zalloc(sizeof *s, err);
+        if (!s)
+            return LEAT_ENOMEM;
+        s->due = q->due;
+        s->events = q->events[0] == '3' ? "0" : q->events;
+        leat__list_push(&r->shards, &s->link);
+    }
+    if (s->events[0] == '0' && q->events[0] != '3')
+        s->events = q->events;
+    s->queues++;
+    leat__list_push(&r->queues, &q->reaped);
+    pthread_cond_broadcast(&r->changed);
+    return LEAT_OK;
+}
+
+/* A reaper lives as long as it has queues; the client's lock counts them. */
+leat_code leat__reaper_join(leat_queue *q, leat_error *err)
+{
+    leat_client *c = q->client;
+    pthread_mutex_lock(&c->lock);
+    if (!c->reaper)
+        c->reaper = reaper_open(c, err);
+    leat__reaper *r = c->reaper;
+    if (r)
+        r->users++;
+    pthread_mutex_unlock(&c->lock);
+    if (!r)
+        return LEAT_ENOMEM;
+    q->reaper = r;
+    pthread_mutex_lock(&r->lock);
+    leat_code rc = add_locked(r, q, err);
+    pthread_mutex_unlock(&r->lock);
+    return rc;
+}
+
+static void remove_locked(leat__reaper *r, leat_queue *q)
+{
+    while (r->at == q)
+        leat__cond_wait(&r->changed, &r->lock, INT64_MAX);
+    if (!leat__link_linked(&q->reaped))
+        return; /* it failed to join */
+    leat__link_remove(&q->reaped);
+    reap_shard *s = find_locked(r, &q->due);
+    if (s && --s->queues == 0) {
+        leat__link_remove(&s->link);
+        leat__free(s);
+    }
+}
+
+static void end(leat__reaper *r)
+{
+    pthread_mutex_lock(&r->lock);
+    r->ending = true;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->lock);
+    pthread_join(r->thread, NULL);
+    reaper_free(r);
+}
+
+void leat__reaper_leave(leat_queue *q)
+{
+    leat_client *c = q->client;
+    leat__reaper *r = q->reaper;
+    if (!r)
+        return;
+    pthread_mutex_lock(&r->lock);
+    remove_locked(r, q);
+    pthread_mutex_unlock(&r->lock);
+
+    pthread_mutex_lock(&c->lock);
+    bool last = --r->users == 0;
+    if (last)
+        c->reaper = NULL;
+    pthread_mutex_unlock(&c->lock);
+    if (last)
+        end(r);
+}
+
+void leat__reaper_tell(leat_queue *q, int64_t ms)
+{
+    leat__reaper *r = q->reaper;
+    if (ms >= FLOOR_MS || !r)
+        return;
+    int64_t at = leat__deadline_ns(ms);
+    pthread_mutex_lock(&r->lock);
+    reap_shard *s = find_locked(r, &q->due);
+    if (s && (!s->told || at < s->look_ns)) {
+        s->told = true;
+        if (at < s->look_ns) {
+            s->look_ns = at;
+            pthread_cond_broadcast(&r->changed);
+        }
+    }
+    pthread_mutex_unlock(&r->lock);
+}

@@ -1,0 +1,371 @@
+/*
+ * source.c: a queue as a source.
+ *
+ * Receiving runs on the caller's thread; settlements are sent by another, see
+ * source_settle.c.  Of a fifo queue a group is a lane: the server gives out one
+ * message of a group at a time, so that none overtakes one that was nacked.
+ */
+#include "queue/source.h"
+#include "base/mem.h"
+#include "base/siphash.h"
+#include "base/system.h"
+#include "base/thread.h"
+#include "redis/client.h"
+
+enum { BATCH = 100, EXTEND_AT_ONCE = 256 };
+
+static const leat_source_ops ops;
+
+/* ---- receive ---------------------------------------------------------- */
+
+static source_lot *lot_new(size_t n, leat_error *err)
+{
+    return leat__zalloc(sizeof(source_lot) + n * sizeof(source_slot), err);
+}
+
+static void lot_free(source_lot *lot)
+{
+    for (size_t i = 0; i < lot->n; i++)
+        leat__free(lot->slots[i].part);
+    leat_queue_batch_free(lot->batch);
+    leat__free(lot);
+}
+
+static uint64_t lane_of(leat_bytes group)
+{
+    static const leat__sipkey key = { 0x6c656174, 0x66696f };
+    return group.n ? leat__siphash13(key, group) | 1 : 0;
+}
+
+static void fill(queue_source *s, source_lot *lot, size_t i, int64_t until_ns)
+{
+    const leat_queue_item *it = leat_queue_batch_at(lot->batch, i);
+    source_slot *slot = &lot->slots[i];
+    slot->lot = lot;
+    slot->receipt = it->receipt;
+    slot->out = true;
+    leat_delivery *d = &slot->d;
+    d->msg = it->msg;
+    d->from = leat_str(s->q->name);
+    d->position = (leat_position){ .ms = (uint64_t)it->sent_ms,
+                                   .seq = ++s->seq };
+    d->lane = lane_of(it->group);
+    d->error = it->error;
+    d->attempt = it->receives ? it->receives : 1;
+    d->redelivered = it->receives > 1;
+    leat__delivery_arm(d, &s->base, until_ns);
+}
+
+/* Too many settlements without outcome: wait for some.  False: still. */
+static bool has_room(queue_source *s, int64_t deadline_ns)
+{
+    bool in_time = true;
+    pthread_mutex_lock(&s->lock);
+    while (s->due >= QUEUE_DUE_MAX && in_time && !s->interrupted)
+        in_time = leat__cond_wait(&s->told, &s->lock, deadline_ns);
+    bool room = s->due < QUEUE_DUE_MAX && !s->interrupted;
+    s->interrupted = false;
+    pthread_mutex_unlock(&s->lock);
+    return room;
+}
+
+static int hand_out(queue_source *s, source_lot *lot, int64_t until_ns,
+                    leat_delivery **out)
+{
+    lot->n = leat_queue_batch_count(lot->batch);
+    atomic_store(&lot->refs, (unsigned)lot->n);
+    if (lot->n == 0) {
+        lot_free(lot);
+        return 0;
+    }
+    for (size_t i = 0; i < lot->n; i++) {
+        fill(s, lot, i, until_ns);
+        out[i] = &lot->slots[i].d;
+    }
+    pthread_mutex_lock(&s->lock);
+    leat__list_push(&s->lots, &lot->link);
+    pthread_mutex_unlock(&s->lock);
+    return (int)lot->n;
+}
+
+static int receive(leat_source *base, leat_delivery **out, int max,
+                   int64_t wait_ms, leat_error *err)
+{
+    queue_source *s = (queue_source *)base;
+    int64_t until = 0;
+    if (leat__queue_own(s->q, err) != LEAT_OK)
+        return -1;
+    if (!has_room(s, leat__deadline_ns(wait_ms)))
+        return 0;
+    max = max < s->opts.batch ? max : s->opts.batch;
+    source_lot *lot = lot_new((size_t)max, err);
+    if (!lot)
+        return -1;
+    lot->batch = leat__queue_take(
+        s->q,
+        &(leat_receive_opts){ .max = max,
+                              .wait_ms = wait_ms,
+                              .visibility_ms = s->opts.visibility_ms,
+                              .dead = s->opts.dead },
+        &until, err);
+    if (lot->batch)
+        return hand_out(s, lot, until, out);
+    leat__free(lot);
+    return -1;
+}
+
+static void interrupt(leat_source *base)
+{
+    queue_source *s = (queue_source *)base;
+    pthread_mutex_lock(&s->lock);
+    s->interrupted = true;
+    pthread_cond_broadcast(&s->told);
+    pthread_mutex_unlock(&s->lock);
+    leat_queue_interrupt(s->q);
+}
+
+/* ---- settle, extend, flush -------------------------------------------- */
+
+static void settle(leat_source *base, leat_delivery *d,
+                   const leat__settlement *how)
+{
+    queue_source *s = (queue_source *)base;
+    source_slot *slot = (source_slot *)d;
+    slot->verdict = how->verdict;
+    slot->delay_ms = how->delay_ms;
+    if (slot->delay_ms > LEAT_VISIBILITY_MAX_MS)
+        slot->delay_ms = LEAT_VISIBILITY_MAX_MS;
+    slot->next = NULL;
+    pthread_mutex_lock(&s->lock);
+    slot->out = false;
+    s->due++;
+    if (s->last)
+        s->last->next = slot;
+    else
+        s->first = slot;
+    s->last = slot;
+    pthread_cond_signal(&s->work);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static leat_code extend(leat_source *base, leat_delivery *const *d, size_t n,
+                        int64_t ms, leat_code *outcome, leat_error *err)
+{
+    queue_source *s = (queue_source *)base;
+    leat_bytes receipts[EXTEND_AT_ONCE];
+    int64_t deadline = leat__deadline_ns(ms / 3);
+    leat_code rc = LEAT_OK;
+    for (size_t i = 0; i < n; i += EXTEND_AT_ONCE) {
+        size_t some = n - i < EXTEND_AT_ONCE ? n - i : EXTEND_AT_ONCE;
+        for (size_t k = 0; k < some; k++)
+            receipts[k] = ((const source_slot *)d[i + k])->receipt;
+        rc = leat__queue_change(s->q, QUEUE_HIDE, receipts, some, ms, deadline,
+                                outcome + i, err);
+        if (rc != LEAT_OK && rc != LEAT_ESTALE)
+            return rc;
+    }
+    return LEAT_OK;
+}
+
+static leat_code flush(leat_source *base, int64_t timeout_ms, leat_error *err)
+{
+    queue_source *s = (queue_source *)base;
+    int64_t deadline = leat__deadline_ns(timeout_ms);
+    bool in_time = true;
+    leat_code rc = leat__queue_own(s->q, err);
+    if (rc != LEAT_OK)
+        return rc;
+    pthread_mutex_lock(&s->lock);
+    while (s->due > 0 && in_time)
+        in_time = leat__cond_wait(&s->told, &s->lock, deadline);
+    if (s->due > 0) {
+        rc = leat__fail(err, LEAT_ETIMEOUT,
+                        "queue '%s': %zu settlements have no outcome yet",
+                        s->q->name, s->due);
+    } else if (s->bad.code != LEAT_OK) {
+        rc = s->bad.code;
+        if (err)
+            *err = s->bad;
+        s->bad = (leat_error){ 0 };
+    }
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+static void recycle(leat_source *base, leat_delivery *d)
+{
+    queue_source *s = (queue_source *)base;
+    source_lot *lot = ((source_slot *)d)->lot;
+    if (atomic_fetch_sub(&lot->refs, 1) > 1)
+        return;
+    pthread_mutex_lock(&s->lock);
+    leat__link_remove(&lot->link);
+    pthread_mutex_unlock(&s->lock);
+    lot_free(lot);
+}
+
+/* ---- as part of a commit script --------------------------------------- */
+
+static const char part_lua[] =
+    "{ check = function(keys, args)\n"
+    "    redis.call('HLEN', keys[2])\n"
+    "    redis.call('LLEN', keys[4])\n"
+    "    if not redis.call('ZSCORE', keys[1], args[1]) then\n"
+    "        return 'STALE'\n"
+    "    end\n"
+    "end, apply = function(keys, args)\n"
+    "    redis.call('ZREM', keys[1], args[1])\n"
+    "    redis.call('HDEL', keys[2], args[2])\n"
+    "    redis.pcall('HINCRBY', keys[3], args[3], 1)\n"
+    "    if keys[6] then\n"
+    "        redis.call('HDEL', keys[6], args[4])\n"
+    "        if redis.call('LLEN', keys[7]) > 0 and\n"
+    "            redis.call('RPUSH', keys[4], args[4]) == 1 then\n"
+    "            redis.pcall('PUBLISH', keys[4], '')\n"
+    "            redis.call('ZADD', keys[5], 'NX', 0, args[5])\n"
+    "        end\n"
+    "    end\n"
+    "end }";
+
+enum { PART_KEYS = 7, PART_ARGS = 5 };
+
+struct part {
+    leat__key key[PART_KEYS - 1];
+    char group[LEAT__KEY_MAX + LEAT__GROUP_MAX];
+    leat_bytes keys[PART_KEYS], args[PART_ARGS];
+};
+
+static void name_keys(leat_queue *q, struct part *p, leat_bytes group)
+{
+    static const char *const what[] = { "body", "stat", "ready", "busy" };
+    static const int at[] = { 1, 2, 3, 5 };
+    p->key[0] = q->due;
+    for (int i = 0; i < 4; i++)
+        leat__key_queue(&p->key[at[i]], q->prefix, q->name, what[i]);
+    leat__key_shard(&p->key[4], q->prefix, leat__queue_shard(q->name), "work");
+    for (int i = 0; i < PART_KEYS - 1; i++)
+        p->keys[i] = leat__key_bytes(&p->key[i]);
+    leat__key list;
+    leat__key_queue(&list, q->prefix, q->name, "g:");
+    memcpy(p->group, list.p, list.n);
+    if (group.n > 0)
+        memcpy(p->group + list.n, group.p, group.n);
+    p->keys[6] = leat_mem(p->group, list.n + group.n);
+}
+
+static leat_code settle_part(leat_source *base, const leat_delivery *d,
+                             leat__settle_part *out, leat_error *err)
+{
+    queue_source *s = (queue_source *)base;
+    source_slot *slot = (source_slot *)(uintptr_t)d;
+    leat__receipt r;
+    if (!leat__receipt_parse(slot->receipt, s->q->fifo, &r))
+        return leat__fail(err, LEAT_EINVAL, "no receipt");
+    if (!slot->part) {
+        slot->part = leat__zalloc(sizeof *slot->part, err);
+        if (!slot->part)
+            return LEAT_ENOMEM;
+        name_keys(s->q, slot->part, r.group);
+    }
+    struct part *p = slot->part;
+    p->args[0] = slot->receipt;
+    p->args[1] = r.id;
+    p->args[2] = leat_str(r.kind == 'x' ? "dacked" : "acked");
+    p->args[3] = r.group;
+    p->args[4] = leat_str(s->q->name);
+    bool grouped = r.group.n > 0 && r.kind == 'v';
+    *out = (leat__settle_part){ .lua = part_lua,
+                                .keys = p->keys,
+                                .key_count = grouped ? 7 : 5,
+                                .args = p->args,
+                                .arg_count = PART_ARGS };
+    return LEAT_OK;
+}
+
+/* ---- its life --------------------------------------------------------- */
+
+static void source_free(queue_source *s)
+{
+    LEAT__LIST_EACH(&s->lots, at)
+    lot_free(LEAT__ITEM(at, source_lot, link));
+    pthread_cond_destroy(&s->told);
+    pthread_cond_destroy(&s->work);
+    pthread_mutex_destroy(&s->lock);
+    leat__free(s);
+}
+
+static void close_source(leat_source *base)
+{
+    queue_source *s = (queue_source *)base;
+    if (leat__queue_own(s->q, NULL) != LEAT_OK)
+        return;
+    pthread_mutex_lock(&s->lock);
+    s->closing = true;
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(s->thread, NULL);
+    leat__queue_release(s);
+    source_free(s);
+}
+
+static const leat_source_ops ops = {
+    .receive = receive,
+    .interrupt = interrupt,
+    .settle = settle,
+    .extend = extend,
+    .flush = flush,
+    .settle_part = settle_part,
+    .recycle = recycle,
+    .close = close_source,
+};
+
+static queue_source *source_new(leat_queue *q, const leat_queue_source_opts *o,
+                                leat_error *err)
+{
+    queue_source *s = leat__zalloc(sizeof *s, err);
+    if (!s)
+        return NULL;
+    if (leat__cond_init(&s->work, err) != LEAT_OK) {
+        leat__free(s);
+        return NULL;
+    }
+    if (leat__cond_init(&s->told, err) != LEAT_OK) {
+        pthread_cond_destroy(&s->work);
+        leat__free(s);
+        return NULL;
+    }
+    pthread_mutex_init(&s->lock, NULL);
+    leat__list_init(&s->lots);
+    s->base.ops = &ops;
+    s->base.name = q->name;
+    s->base.ordered = q->fifo && !o->dead;
+    s->q = q;
+    s->opts = *o;
+    if (s->opts.batch == 0)
+        s->opts.batch = BATCH;
+    return s;
+}
+
+leat_source *leat_queue_source(leat_queue *q,
+                               const leat_queue_source_opts *opts,
+                               leat_error *err)
+{
+    leat_queue_source_opts o = opts ? *opts : (leat_queue_source_opts){ 0 };
+    if (leat__queue_own(q, err) != LEAT_OK)
+        return NULL;
+    if (o.batch < 0 || o.batch > LEAT_QUEUE_BATCH || o.visibility_ms < 0 ||
+        o.visibility_ms > LEAT_VISIBILITY_MAX_MS) {
+        leat__fail(err, LEAT_EINVAL,
+                   "a batch of %d and a visibility of %lld ms: up to %d and "
+                   "12 hours",
+                   o.batch, (long long)o.visibility_ms, LEAT_QUEUE_BATCH);
+        return NULL;
+    }
+    queue_source *s = source_new(q, &o, err);
+    if (s && leat__thread_start(&s->thread, "leat-settler", leat__queue_settler,
+                                s, err) != LEAT_OK) {
+        source_free(s);
+        s = NULL;
+    }
+    return s ? &s->base : NULL;
+}

@@ -1,0 +1,80 @@
+/*
+ * tell.c: events through another client.
+ *
+ * The scripts then publish nothing and end their answers by [queue, event, ...].
+ * Published to the queue's channel first, then to that of all queues; lost if
+ * the other server cannot be reached.
+ */
+#include "queue/queue.h"
+
+enum { LEND_MS = 1000 };
+
+static leat_code add_text(leat__buf *to, const leat_reply *r, leat_error *err)
+{
+    leat_bytes b = leat_reply_bytes(r);
+    leat_code rc = leat__buf_add(to, &b.n, sizeof b.n, err);
+    return rc == LEAT_OK ? leat__buf_add(to, b.p, b.n, err) : rc;
+}
+
+leat_code leat__told_copy(leat__buf *to, const leat_reply *r, leat_error *err)
+{
+    size_t n = leat_reply_len(r);
+    const leat_reply *last = n > 0 ? leat_reply_at(r, n - 1) : NULL;
+    leat_code rc = LEAT_OK;
+    if (!last || leat_reply_kind(last) != LEAT_REPLY_ARRAY)
+        return rc;
+    const leat_reply *at = leat_reply_first(last);
+    for (size_t i = 0; rc == LEAT_OK && i < leat_reply_len(last); i++) {
+        rc = add_text(to, at, err);
+        at = leat_reply_next(at);
+    }
+    return rc;
+}
+
+static leat_bytes next_text(const leat__buf *b, size_t *at)
+{
+    size_t n;
+    memcpy(&n, b->p + *at, sizeof n);
+    leat_bytes out = leat_mem(b->p + *at + sizeof n, n);
+    *at += sizeof n + n;
+    return out;
+}
+
+static void ignore(void *arg, const leat_reply *r, const leat_error *e)
+{
+    (void)arg;
+    (void)r;
+    (void)e;
+}
+
+static leat_code publish(leat_conn *conn, const leat__key *channel,
+                         leat_bytes event)
+{
+    return leat_conn_send(
+        conn, LEAT_ARGS(leat_str("PUBLISH"), leat__key_bytes(channel), event),
+        &(leat_send_opts){ .fn = ignore }, NULL);
+}
+
+void leat__told_publish(leat_queue *q, const leat__buf *told)
+{
+    leat__key near, far;
+    char name[LEAT_NAME_MAX + 1];
+    leat_conn *conn = leat_client_lend(q->opts.event_client, LEND_MS, NULL);
+    if (!conn)
+        return;
+    leat__key_put(&far, "%s:events", q->prefix);
+    leat_code rc = LEAT_OK;
+    for (size_t at = 0; rc == LEAT_OK && at < told->n;) {
+        leat_bytes queue = next_text(told, &at), event = next_text(told, &at);
+        size_t n = queue.n < LEAT_NAME_MAX ? queue.n : LEAT_NAME_MAX;
+        memcpy(name, queue.p, n);
+        name[n] = '\0';
+        leat__key_queue(&near, q->prefix, name, "events");
+        rc = publish(conn, &near, event);
+        if (rc == LEAT_OK)
+            rc = publish(conn, &far, event);
+    }
+    if (rc == LEAT_OK)
+        (void)leat_conn_drain(conn, 0, NULL);
+    leat_client_return(q->opts.event_client, conn);
+}
