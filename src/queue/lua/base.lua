@@ -20,8 +20,10 @@ if kept then
     local last = tonumber(sub(kept, 1, p - 1))
     off = tonumber(sub(kept, p + 1))
     if at < last then
+        -- Written at once: until then it would stand still.
         off = off + last - at
-        ticked = true
+        call('PERSIST', base .. 'clock')
+        call('SET', base .. 'clock', at .. ' ' .. off)
     else
         ticked = at - last > 1000
     end

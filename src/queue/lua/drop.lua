@@ -53,6 +53,12 @@ local function groups()
     return { dropped, call('LLEN', key .. ':ready') }
 end
 
+local function unlist()
+    if call('LLEN', key .. ':ready') == 0 then
+        call('ZREM', base .. 'work', queue)
+    end
+end
+
 if what == 'mark' then
     call('HSET', key .. ':conf', 'gone', 1)
     call('ZREM', base .. 'work', queue)
@@ -60,10 +66,10 @@ if what == 'mark' then
 elseif what == 'dead' then
     return { shorten(key .. ':dead'), call('LLEN', key .. ':dead') }
 elseif what == 'ready' then
-    if fifo then
-        return groups()
-    end
-    return { shorten(key .. ':ready'), call('LLEN', key .. ':ready') }
+    local out = fifo and groups() or
+        { shorten(key .. ':ready'), call('LLEN', key .. ':ready') }
+    unlist()
+    return out
 elseif what == 'due' then
     local page = call('ZSCAN', KEYS[1], ARGV[4], 'COUNT', ARGV[3])
     local lot, back, late, dback = {}, 0, 0, 0

@@ -7,7 +7,7 @@
 -- result [0, 0, member, message, ...] as take.lua, but that the members are none
 --        [-1] no such queue
 --
--- Reads only.  Of a fifo queue: of each group that may be served, its first.
+-- Reads only, but for the clock.  Of a fifo queue: of each group that may be served, its first.
 local queue = ARGV[1]
 local key = base .. queue
 local conf = call('HMGET', key .. ':conf', 'created', 'gone', 'fifo')

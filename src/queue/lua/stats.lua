@@ -6,7 +6,7 @@
 -- result [[conf], [stat], now, length of ready, length of dead, the entry that
 --        is served next or '']: conf and stat are fields and values
 --
--- Reads only.
+-- Reads only, but for the clock.
 local key = base .. ARGV[1]
 local head = call('LINDEX', key .. ':ready', 0)
 if head and call('HGET', key .. ':conf', 'fifo') == '1' then

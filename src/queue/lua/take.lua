@@ -124,6 +124,9 @@ local got = look()
 if got == 0 and ARGV[7] ~= '0' and expire(ARGV[7], ARGV[4]) > 0 then
     got = look()
 end
+if not dead and got < max then
+    call('ZREM', base .. 'work', queue)
+end
 if got == 0 then
     return with_told({ 0, hide })
 end
@@ -132,9 +135,6 @@ while #ids == 0 and got > 0 and #old + #worn < DROPPED_AT_ONCE do
     got = look()
 end
 save_clock()
-if not dead and got < max then
-    call('ZREM', base .. 'work', queue)
-end
 
 local out, due, lost = { 0, hide }, {}, 0
 if #ids > 0 then

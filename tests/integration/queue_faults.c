@@ -1,0 +1,664 @@
+/*
+ * queue_faults.c: a queue whose network, server, clock, memory and keys fail.
+ *
+ * What was said to be sent is there once, what was said to be done is not seen
+ * again, and all the rest is still to be had.
+ */
+#include "queue_help.h"
+#include "support/tcpfault.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- cuts at every byte ----------------------------------------------- */
+
+enum { TIMEOUT_MS = 400, MOST = 4000 };
+
+static tcpfault *proxy;
+static char proxy_url[64];
+static char seen[MOST]; /* how often each message was received */
+static leat_code said[MOST];
+static int ops;
+
+static int open_proxy(void **state)
+{
+    if (open_one(state) != 0)
+        return -1;
+    ops = 0;
+    memset(seen, 0, sizeof seen);
+    proxy = tcpfault_start(redis_socket(server), NULL);
+    if (!proxy)
+        return -1;
+    snprintf(proxy_url, sizeof proxy_url, "redis://127.0.0.1:%d",
+             tcpfault_port(proxy));
+    return 0;
+}
+
+static int close_proxy(void **state)
+{
+    tcpfault_stop(proxy);
+    return close_one(state);
+}
+
+#define proxy_test(name)                                                       \
+    cmocka_unit_test_setup_teardown(name, open_proxy, close_proxy)
+
+/* A handle behind the proxy with one sound connection, and what has passed on
+ * it so far. */
+typedef struct victim {
+    leat_client *c;
+    leat_queue *q;
+    uint64_t up, down;
+    int conn;
+} victim;
+
+static victim victim_of(void)
+{
+    leat_error e = { 0 };
+    tcpfault_counts before = tcpfault_count(proxy);
+    victim v = { .c = open_client(proxy_url,
+                                  &(leat_client_opts){ .timeout_ms = TIMEOUT_MS,
+                                                       .max_retry_ms = 20 }) };
+    v.q = leat_queue_open(
+        v.c, "orders",
+        &(leat_queue_opts){ .no_reaper = true, .no_events = true }, &e);
+    if (!v.q)
+        fail_msg("cannot open: %s", e.msg);
+    tcpfault_counts now = tcpfault_count(proxy);
+    v.up = now.up - before.up;
+    v.down = now.down - before.down;
+    v.conn = (int)now.connections;
+    return v;
+}
+
+static void victim_close(victim *v)
+{
+    leat_queue_close(v->q);
+    leat_client_close(v->c);
+}
+
+typedef leat_code op_fn(victim *v, int i);
+
+static leat_code do_send(victim *v, int i)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", i);
+    return leat_queue_send(v->q, &(leat_msg){ .body = leat_str(text) }, NULL,
+                           NULL, NULL);
+}
+
+static int number(const leat_queue_item *it)
+{
+    char text[16] = "";
+    memcpy(text, it->msg.body.p, it->msg.body.n < 15 ? it->msg.body.n : 15);
+    return atoi(text);
+}
+
+/* What a lost answer held comes with the next receive: nothing runs out here,
+ * as the visibility is an hour. */
+static leat_code do_receive(victim *v, int i)
+{
+    (void)i;
+    leat_receive_opts o = { .visibility_ms = 3600000 };
+    leat_queue_batch *b = leat_queue_receive(v->q, &o, NULL);
+    if (!b) {
+        tcpfault_clear(proxy);
+        b = leat_queue_receive(v->q, &o, NULL);
+    }
+    assert_non_null(b);
+    assert_int_equal(leat_queue_batch_count(b), 1);
+    assert_int_equal(item(b)->receives, 1);
+    seen[number(item(b))]++;
+    leat_queue_batch_free(b);
+    return LEAT_OK;
+}
+
+static leat_code do_ack(victim *v, int i)
+{
+    (void)i;
+    leat_queue *side = queue_of("orders", NULL);
+    leat_queue_batch *b = take_one(side);
+    int k = number(item(b));
+    leat_code rc = leat_queue_ack(v->q, item(b)->receipt, NULL);
+    if (rc == LEAT_OK)
+        seen[k]++;
+    else
+        must(leat_queue_change_visibility(side, item(b)->receipt, 0, err));
+    leat_queue_batch_free(b);
+    leat_queue_close(side);
+    return rc;
+}
+
+static void cut_once(op_fn *op, tcpfault_dir dir, uint64_t at,
+                     tcpfault_action action)
+{
+    victim v = victim_of();
+    tcpfault_clear(proxy);
+    assert_true(tcpfault_rule_add(
+        proxy, &(tcpfault_rule){ .conn = v.conn,
+                                 .dir = dir,
+                                 .when = TCPFAULT_OFFSET,
+                                 .n = (dir == TCPFAULT_UP ? v.up : v.down) + at,
+                                 .action = action,
+                                 .times = 1 }));
+    assert_true(ops < MOST);
+    said[ops] = op(&v, ops);
+    if (said[ops] != LEAT_OK && said[ops] != LEAT_EUNKNOWN &&
+        said[ops] != LEAT_ECONN)
+        fail_msg("cut at byte %d: %s", (int)at, leat_code_name(said[ops]));
+    ops++;
+    tcpfault_clear(proxy);
+    victim_close(&v);
+}
+
+/* The first call also brings the script to the server. */
+static tcpfault_counts size_of(op_fn *op)
+{
+    victim v = victim_of();
+    said[ops] = op(&v, ops);
+    assert_code(said[ops++], LEAT_OK);
+    tcpfault_counts a = tcpfault_count(proxy);
+    said[ops] = op(&v, ops);
+    assert_code(said[ops++], LEAT_OK);
+    tcpfault_counts b = tcpfault_count(proxy);
+    victim_close(&v);
+    return (tcpfault_counts){ .up = b.up - a.up, .down = b.down - a.down };
+}
+
+/* Resets at every byte; ends and silence, which are slower, at some. */
+static void cut_all(op_fn *op)
+{
+    tcpfault_counts size = size_of(op);
+    for (uint64_t at = 0; at <= size.up; at++)
+        cut_once(op, TCPFAULT_UP, at, TCPFAULT_RESET);
+    for (uint64_t at = 0; at <= size.down; at++)
+        cut_once(op, TCPFAULT_DOWN, at, TCPFAULT_RESET);
+    for (uint64_t at = 0; at <= size.up; at += 9)
+        cut_once(op, TCPFAULT_UP, at, TCPFAULT_CUT);
+    for (uint64_t at = 0; at <= size.up; at += 89)
+        cut_once(op, TCPFAULT_UP, at, TCPFAULT_BLACKHOLE);
+    for (uint64_t at = 0; at <= size.down; at += 67)
+        cut_once(op, TCPFAULT_DOWN, at, TCPFAULT_BLACKHOLE);
+}
+
+/* Receive all; a message that is not there is not seen. */
+static void drain(leat_queue *q)
+{
+    for (;;) {
+        leat_queue_batch *b = take(q, &(leat_receive_opts){ .max = 100 });
+        size_t n = leat_queue_batch_count(b);
+        for (size_t i = 0; i < n; i++)
+            seen[number(leat_queue_batch_at(b, i))]++;
+        ack(q, b);
+        leat_queue_batch_free(b);
+        if (n == 0)
+            return;
+    }
+}
+
+static void a_send_cut_anywhere_happens_once_or_says_so(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("orders", NULL);
+    cut_all(do_send);
+    drain(q);
+    int ok = 0;
+    for (int i = 0; i < ops; i++) {
+        int least = said[i] == LEAT_OK;
+        int most = said[i] == LEAT_OK || said[i] == LEAT_EUNKNOWN;
+        if (seen[i] < least || seen[i] > most)
+            fail_msg("message %d was called %s and came %d times", i,
+                     leat_code_name(said[i]), seen[i]);
+        ok += said[i] == LEAT_OK;
+    }
+    print_message("# %d cuts, %d resolved\n", ops, ok);
+    assert_true(ok > ops / 2);
+    conserved(q);
+    leat_queue_close(q);
+}
+
+static void a_receive_cut_anywhere_loses_nothing(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("orders", NULL);
+    send_many(q, 0, MOST / 4);
+    cut_all(do_receive);
+    for (int i = 0; i < ops; i++)
+        if (seen[i] != 1)
+            fail_msg("message %d came %d times", i, seen[i]);
+    assert_int_equal(stats(q).received, ops);
+    conserved(q);
+    leat_queue_close(q);
+}
+
+static void an_ack_cut_anywhere_happens_or_says_so(void **state)
+{
+    (void)state;
+    int done = 0;
+    leat_queue *q = queue_of("orders", NULL);
+    send_many(q, 0, MOST / 4);
+    cut_all(do_ack);
+    for (int i = 0; i < ops; i++)
+        done += said[i] == LEAT_OK;
+    assert_true(stats(q).acked >= done);
+    drain(q);
+    for (int i = 0; i < MOST / 4; i++)
+        if (seen[i] > 1 || (seen[i] == 0 && stats(q).acked < MOST / 4))
+            fail_msg("message %d came %d times", i, seen[i]);
+    conserved(q);
+    leat_queue_close(q);
+}
+
+/* The old connection's command arrives after the new one's. */
+static void a_command_that_was_held_up_does_nothing(void **state)
+{
+    (void)state;
+    for (int receive = 0; receive < 2; receive++) {
+        victim v = victim_of();
+        if (receive)
+            send_text(v.q, "1");
+        leat_queue *q = queue_of("orders", NULL);
+        int64_t had = stats(q).sent;
+        tcpfault_clear(proxy);
+        tcpfault_rule_add(proxy, &(tcpfault_rule){ .conn = v.conn,
+                                                   .dir = TCPFAULT_UP,
+                                                   .when = TCPFAULT_COMMAND,
+                                                   .command = "EVALSHA",
+                                                   .n = 1,
+                                                   .action = TCPFAULT_HOLD,
+                                                   .times = 1 });
+        if (receive) {
+            leat_queue_batch *b = take_one(v.q);
+            ack(v.q, b);
+            leat_queue_batch_free(b);
+        } else {
+            must(leat_queue_send(v.q, &(leat_msg){ .body = leat_str("0") },
+                                 NULL, NULL, err));
+            leat_queue_batch *b = take_one(q);
+            ack(q, b);
+            leat_queue_batch_free(b);
+        }
+        tcpfault_counts before = tcpfault_count(proxy);
+        tcpfault_release(proxy);
+        wait_until(tcpfault_count(proxy).up > before.up, LONG_MS);
+        wait_until(redis_int(server, "PING") != 0, LONG_MS);
+        victim_close(&v);
+        leat_queue_stats s = stats(q);
+        assert_int_equal(s.sent, had + !receive);
+        assert_int_equal(s.visible + s.in_flight, 0);
+        conserved(q);
+        leat_queue_close(q);
+    }
+}
+
+/* ---- a server that dies ----------------------------------------------- */
+
+typedef struct traffic {
+    leat_client *c;
+    leat_queue *q;
+    pthread_t sender, receiver;
+    atomic_int sent_ok, unknown, numbers, acks;
+    atomic_bool stop;
+    atomic_char sent[MOST], done[MOST];
+} traffic;
+
+static void *send_on(void *arg)
+{
+    traffic *t = arg;
+    char text[16];
+    for (int i = 0; i < MOST && !t->stop; i++) {
+        snprintf(text, sizeof text, "%d", i);
+        leat_code rc = leat_queue_send(
+            t->q, &(leat_msg){ .body = leat_str(text) }, NULL, NULL, NULL);
+        t->sent[i] = rc == LEAT_OK ? 1 : rc == LEAT_EUNKNOWN ? 2 : 0;
+        t->sent_ok += rc == LEAT_OK;
+        t->numbers = i + 1;
+        wait_nap(1);
+    }
+    return NULL;
+}
+
+static void settle_all(traffic *t, const leat_queue_batch *b)
+{
+    for (size_t i = 0; i < leat_queue_batch_count(b); i++) {
+        const leat_queue_item *it = leat_queue_batch_at(b, i);
+        if (leat_queue_ack(t->q, it->receipt, NULL) == LEAT_OK) {
+            t->done[number(it)]++;
+            t->acks++;
+        }
+    }
+}
+
+static void *receive_on(void *arg)
+{
+    traffic *t = arg;
+    while (!t->stop) {
+        leat_queue_batch *b = leat_queue_receive(
+            t->q, &(leat_receive_opts){ .max = 10, .wait_ms = 20 }, NULL);
+        if (b)
+            settle_all(t, b);
+        else
+            wait_nap(5);
+        leat_queue_batch_free(b);
+    }
+    return NULL;
+}
+
+static void a_killed_server_forgets_nothing_and_repeats_nothing(void **state)
+{
+    (void)state;
+    static traffic t;
+    char u[256];
+    leat_error e = { 0 };
+    redis_server *s = redis_start(&(redis_opts){ .aof = REDIS_AOF_ALWAYS });
+    assert_non_null(s);
+    t.c = open_client(redis_url(s, u, sizeof u), NULL);
+    t.q = leat_queue_open(t.c, "orders",
+                          &(leat_queue_opts){ .visibility_ms = 1000 }, &e);
+    assert_non_null(t.q);
+    pthread_create(&t.sender, NULL, send_on, &t);
+    pthread_create(&t.receiver, NULL, receive_on, &t);
+    for (int i = 1; i <= 3; i++) {
+        wait_until(t.acks >= 20 * i, LONG_MS);
+        redis_kill(s);
+        assert_true(redis_restart(s));
+    }
+    wait_until(t.acks >= 80, LONG_MS);
+    t.stop = true;
+    pthread_join(t.sender, NULL);
+    pthread_join(t.receiver, NULL);
+    leat_queue_stats st = { 0 };
+    int64_t end = wait_now_ms() + LONG_MS;
+    do {
+        leat_queue_batch *b = leat_queue_receive(
+            t.q, &(leat_receive_opts){ .max = 100, .wait_ms = 100 }, NULL);
+        if (b)
+            settle_all(&t, b);
+        leat_queue_batch_free(b);
+        must(leat_queue_stats_get(t.q, &st, err));
+    } while (st.acked < st.sent && wait_now_ms() < end);
+    assert_int_equal(st.acked, st.sent);
+    for (int i = 0; i < t.numbers; i++) {
+        /* An ack in doubt may be told to nobody; a second is a lie. */
+        if (t.done[i] > 1 || (t.done[i] && t.sent[i] == 0))
+            fail_msg("message %d (%d) was done %d times", i, t.sent[i],
+                     t.done[i]);
+    }
+    assert_true(st.sent >= t.sent_ok);
+    conserved(t.q);
+    leat_queue_close(t.q);
+    leat_client_close(t.c);
+    redis_stop(s);
+}
+
+/* ---- a clock that jumps ----------------------------------------------- */
+
+static void move_clock(int fd, int64_t seconds)
+{
+    int64_t ns = seconds * 1000000000;
+    assert_int_equal(pwrite(fd, &ns, sizeof ns, 0), sizeof ns);
+}
+
+static void a_jumping_clock_neither_loses_nor_keeps_messages(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/leat-clock-XXXXXX", u[256];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    move_clock(fd, 0);
+    redis_server *s = redis_start(&(redis_opts){ .clock_file = path });
+    assert_non_null(s);
+    leat_client *c = open_client(redis_url(s, u, sizeof u), NULL);
+    leat_queue *q = leat_queue_open(
+        c, "orders", &(leat_queue_opts){ .visibility_ms = 1500 }, NULL);
+    assert_non_null(q);
+    send_text(q, "x");
+    leat_queue_send_opts later = { .delay_ms = 1500 };
+    must(leat_queue_send(q, &(leat_msg){ .body = leat_str("y") }, &later, NULL,
+                         err));
+    leat_queue_batch *first = take_one(q);
+    move_clock(fd, -3600); /* deadlines are not an hour away */
+    leat_queue_batch *again = take_one(q), *second = take_one(q);
+    assert_int_equal(item(again)->receives + item(second)->receives, 3);
+    assert_int_not_equal(leat_queue_ack(q, item(first)->receipt, NULL),
+                         LEAT_OK);
+    must(leat_queue_change_visibility(q, item(again)->receipt, 3000000, err));
+    must(leat_queue_change_visibility(q, item(second)->receipt, 3000000, err));
+    move_clock(fd, 7200); /* they come early, and once */
+    leat_queue_batch_free(first);
+    first = take_one(q);
+    assert_int_equal(leat_queue_ack(q, item(first)->receipt, NULL), LEAT_OK);
+    leat_queue_batch_free(first);
+    first = take_one(q);
+    must(leat_queue_ack(q, item(first)->receipt, err));
+    leat_queue_batch_free(first);
+    for (int i = 0; i < 40; i++) { /* it trembles */
+        move_clock(fd, i % 2 ? 0 : 1);
+        send_text(q, "z");
+        leat_queue_batch *b = take_one(q);
+        must(leat_queue_ack(q, item(b)->receipt, err));
+        leat_queue_batch_free(b);
+    }
+    conserved(q);
+    leat_queue_batch_free(again);
+    leat_queue_batch_free(second);
+    leat_queue_close(q);
+    leat_client_close(c);
+    redis_stop(s);
+    close(fd);
+    unlink(path);
+}
+
+/* ---- a server whose memory is full ------------------------------------ */
+
+static void what_is_there_can_be_settled_at_maxmemory(void **state)
+{
+    (void)state;
+    leat_error e = { 0 };
+    leat_queue *q = queue_of("orders", &(leat_queue_opts){ .max_receives = 1 });
+    send_many(q, 0, 8);
+    leat_queue_batch *b = take(q, &(leat_receive_opts){ .max = 4 });
+    redis_do(server, "CONFIG SET maxmemory 1");
+    assert_code(leat_queue_send(q, &(leat_msg){ .body = leat_str("no") }, NULL,
+                                NULL, &e),
+                LEAT_EFULL);
+    leat_queue_send_opts g = { .dedup = leat_str("d") };
+    assert_code(
+        leat_queue_send(q, &(leat_msg){ .body = leat_str("no") }, &g, NULL, &e),
+        LEAT_EFULL);
+    must(leat_queue_ack(q, leat_queue_batch_at(b, 0)->receipt, err));
+    must(leat_queue_change_visibility(q, leat_queue_batch_at(b, 1)->receipt, 0,
+                                      err)); /* a dead letter */
+    must(leat_queue_change_visibility(q, leat_queue_batch_at(b, 2)->receipt,
+                                      100000, err));
+    must(leat_queue_change_visibility(q, leat_queue_batch_at(b, 3)->receipt, 1,
+                                      err));
+    wait_until(stats(q).dead == 2, LONG_MS); /* by the reaper */
+    leat_queue_batch_free(b);
+    b = take_one(q);
+    ack(q, b);
+    leat_queue_batch_free(b);
+    int64_t n;
+    must(leat_queue_redrive(q, NULL, &n, err));
+    assert_int_equal(n, 2);
+    redis_do(server, "CONFIG SET maxmemory 0");
+    leat_queue_stats s = stats(q);
+    assert_int_equal(s.sent, 8);
+    assert_int_equal(s.acked, 2);
+    assert_int_equal(s.in_flight, 1);
+    conserved(q);
+    leat_queue_close(q);
+}
+
+/* ---- keys that hold something else ------------------------------------ */
+
+static void check_wrong(leat_queue *q, const char *key)
+{
+    leat_error e = { 0 };
+    char real[128], side[140];
+    snprintf(real, sizeof real, "%s", key);
+    snprintf(side, sizeof side, "%s-aside", key);
+    leat_queue_batch *held = take_one(q);
+    leat_queue_stats before = stats(q);
+    bool there = redis_int(server, "EXISTS %s", real) == 1;
+    if (there)
+        redis_do(server, "RENAME %s %s", real, side);
+    redis_do(server, "SET %s wrong", real);
+    leat_queue_sent sent = { 0 };
+    leat_code rc = leat_queue_send(q, &(leat_msg){ .body = leat_str("new") },
+                                   NULL, &sent, &e);
+    if (rc != LEAT_OK) {
+        assert_code(rc, LEAT_EINVAL);
+        assert_non_null(strstr(e.msg, "orders"));
+    }
+    int64_t extra = rc == LEAT_OK;
+    leat_queue_batch *b = leat_queue_receive(q, NULL, &e);
+    if (!b)
+        assert_non_null(strstr(e.msg, "orders"));
+    leat_code acked = leat_queue_ack(q, item(held)->receipt, &e);
+    redis_do(server, "DEL %s", real);
+    if (there)
+        redis_do(server, "RENAME %s %s", side, real);
+    if (acked != LEAT_OK)
+        must(leat_queue_ack(q, item(held)->receipt, err));
+    if (b)
+        ack(q, b);
+    leat_queue_batch_free(b);
+    leat_queue_batch_free(held);
+    leat_queue_stats after = stats(q);
+    if (!strstr(key, ":stat")) {
+        assert_int_equal(after.sent, before.sent + extra);
+        conserved(q);
+    }
+}
+
+static void a_key_of_another_type_is_an_error_and_no_loss(void **state)
+{
+    static const char *const what[] = { "ready", "body", "dead", "stat" };
+    (void)state;
+    char key[100];
+    for (size_t i = 0; i < sizeof what / sizeof *what; i++) {
+        redis_flush(server);
+        leat_queue *q = queue_of("orders",
+                                 &(leat_queue_opts){ .no_reaper = true });
+        send_many(q, 0, 10);
+        snprintf(key, sizeof key, "leat:{q/41}:orders:%s", what[i]);
+        check_wrong(q, key);
+        leat_queue_close(q);
+    }
+    redis_flush(server);
+    leat_error e = { 0 };
+    redis_do(server, "SET leat:{q/41}:orders:conf wrong");
+    assert_null(leat_queue_open(client, "orders", NULL, &e));
+    assert_code(e.code, LEAT_EINVAL);
+}
+
+static void a_body_that_is_gone_or_no_message_is_told(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("orders", NULL);
+    leat_msg m[] = { { .id = leat_str("a"), .body = leat_str("1") },
+                     { .id = leat_str("b"), .body = leat_str("2") },
+                     { .id = leat_str("c"), .body = leat_str("3") } };
+    must(leat_queue_send_batch(q, m, 3, NULL, NULL, err));
+    redis_do(server, "HDEL leat:{q/41}:orders:body a");
+    redis_do(server, "HSET leat:{q/41}:orders:body b garbage");
+    leat_queue_batch *b = take(q, &(leat_receive_opts){ .max = 3 });
+    assert_int_equal(leat_queue_batch_count(b), 2);
+    assert_non_null(leat_queue_batch_at(b, 0)->error);
+    assert_true(
+        leat_bytes_eq(leat_queue_batch_at(b, 0)->msg.id, leat_str("b")));
+    assert_true(
+        leat_bytes_eq(leat_msg_header(&leat_queue_batch_at(b, 0)->msg, "raw"),
+                      leat_str("garbage")));
+    assert_item(leat_queue_batch_at(b, 1), "3");
+    ack(q, b);
+    leat_queue_batch_free(b);
+    assert_int_equal(stats(q).lost, 1);
+    conserved(q);
+    leat_queue_close(q);
+}
+
+/* ---- cost ------------------------------------------------------------- */
+
+/* Processor time that the server has used, which a busy machine does not
+ * change. */
+static int64_t server_us(void)
+{
+    char text[8192];
+    double user = 0, sys = 0;
+    redis_text(server, text, sizeof text, "INFO cpu");
+    const char *u = strstr(text, "used_cpu_user:");
+    const char *k = strstr(text, "used_cpu_sys:");
+    assert_true(u && k);
+    user = strtod(u + 14, NULL);
+    sys = strtod(k + 13, NULL);
+    return (int64_t)((user + sys) * 1e6);
+}
+
+/* The cheapest of some runs, of so many scripts. */
+static int64_t cheapest_us(const char *what, void (*work)(leat_queue *),
+                           leat_queue *q, int scripts)
+{
+    int64_t best = INT64_MAX;
+    for (int i = 0; i < 7; i++) {
+        int64_t before = server_us();
+        work(q);
+        int64_t used = (server_us() - before) / scripts;
+        best = used < best ? used : best;
+    }
+    print_message("# %s: %d us\n", what, (int)best);
+    return best;
+}
+
+static leat_msg full[LEAT_QUEUE_BATCH];
+
+static void send_full(leat_queue *q)
+{
+    must(leat_queue_send_batch(q, full, LEAT_QUEUE_BATCH, NULL, NULL, err));
+}
+
+static void take_full_and_ack(leat_queue *q)
+{
+    static leat_bytes r[LEAT_QUEUE_BATCH];
+    leat_queue_batch *b = take(q,
+                               &(leat_receive_opts){ .max = LEAT_QUEUE_BATCH });
+    size_t n = leat_queue_batch_count(b);
+    for (size_t i = 0; i < n; i++)
+        r[i] = leat_queue_batch_at(b, i)->receipt;
+    must(leat_queue_change_batch(q, r, n, 100000, NULL, err));
+    must(leat_queue_ack_batch(q, r, n, NULL, err));
+    leat_queue_batch_free(b);
+}
+
+static void no_script_takes_5_ms_at_the_batch_limit(void **state)
+{
+    (void)state;
+    static char body[100];
+    leat_queue *q = queue_of("orders", &(leat_queue_opts){ .no_reaper = true });
+    for (int i = 0; i < LEAT_QUEUE_BATCH; i++)
+        full[i].body = leat_mem(body, sizeof body);
+    assert_true(cheapest_us("send", send_full, q, 1) < 5000);
+    assert_true(cheapest_us("receive, hide, ack", take_full_and_ack, q, 3) <
+                5000);
+    leat_queue_close(q);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        proxy_test(a_send_cut_anywhere_happens_once_or_says_so),
+        proxy_test(a_receive_cut_anywhere_loses_nothing),
+        proxy_test(an_ack_cut_anywhere_happens_or_says_so),
+        proxy_test(a_command_that_was_held_up_does_nothing),
+        queue_test(a_killed_server_forgets_nothing_and_repeats_nothing),
+        queue_test(a_jumping_clock_neither_loses_nor_keeps_messages),
+        queue_test(what_is_there_can_be_settled_at_maxmemory),
+        queue_test(a_key_of_another_type_is_an_error_and_no_loss),
+        queue_test(a_body_that_is_gone_or_no_message_is_told),
+        queue_test(no_script_takes_5_ms_at_the_batch_limit),
+    };
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}
