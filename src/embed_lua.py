@@ -3,7 +3,8 @@
 
 usage: embed_lua.py SRC_DIR OUT.c OUT.h FILE.lua...
 
-A line `--#include "part/name.lua"` is replaced by that file, once per script.
+A line `--#include "part/name.lua"` is replaced by that file, wherever it stands:
+a block that is seldom entered may include what only it needs.
 The name of a script is its part and file: redis/lua/probe.lua is
 leat__script_redis_probe.  The SHA-1 is that of the text as the server gets it.
 """
@@ -17,8 +18,7 @@ INCLUDE = re.compile(r'^--#include "([a-z_]+)/([a-z0-9_]+)\.lua"\s*$')
 
 def expand(src, path, seen):
     if path in seen:
-        return ''
-    seen.add(path)
+        sys.exit(f'{path}: includes itself')
     out = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         m = INCLUDE.match(line)
@@ -28,7 +28,7 @@ def expand(src, path, seen):
         other = src / m[1] / 'lua' / (m[2] + '.lua')
         if not other.exists():
             sys.exit(f'{path}:{number}: no such file: {m[1]}/lua/{m[2]}.lua')
-        out.append(expand(src, other, seen))
+        out.append(expand(src, other, seen | {path}))
     return ''.join(out)
 
 

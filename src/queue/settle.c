@@ -18,6 +18,7 @@ typedef struct settling {
     leat_bytes *args;
     size_t argc;
     size_t valid;
+    int64_t dead; /* of them dead letters */
     leat_error first;
 } settling;
 
@@ -42,9 +43,11 @@ static void keep_first(settling *s, const leat_error *e)
         s->first = *e;
 }
 
-/* ids: each receipt is followed by its id and group. */
+/* The receipts that are some; ids: and then their ids, and of a fifo queue the
+ * groups, of which a dead letter blocks none. */
 static void put_receipts(settling *s, bool ids)
 {
+    size_t from = s->argc, room = HEAD + s->n;
     for (size_t i = 0; i < s->n; i++) {
         leat_error e;
         leat__receipt r;
@@ -53,13 +56,16 @@ static void put_receipts(settling *s, bool ids)
             keep_first(s, &e);
             continue;
         }
-        s->valid++;
-        s->args[s->argc++] = s->receipts[i];
-        if (ids) {
-            s->args[s->argc++] = r.id;
-            s->args[s->argc++] = r.group;
-        }
+        s->args[room + s->valid] = r.id;
+        s->args[room + s->n + s->valid] = r.kind == 'v' ? r.group
+                                                        : leat_str("");
+        s->dead += r.kind == 'x';
+        s->args[from + s->valid++] = s->receipts[i];
     }
+    s->argc = from + s->valid;
+    for (size_t part = 0; ids && part < (s->q->fifo ? 2 : 1); part++)
+        for (size_t i = 0; i < s->valid; i++)
+            s->args[s->argc++] = s->args[room + part * s->n + i];
 }
 
 static leat_code read_settled(void *arg, const leat_reply *r, leat_error *err)
@@ -123,7 +129,7 @@ static leat_code one_lot(leat_queue *q, const order *o,
                          const leat_bytes *receipts, size_t n,
                          leat_code *outcome, leat_bytes *args, leat_error *err)
 {
-    char again[] = "0", ms[LEAT__NUMBER];
+    char again[] = "0", ms[LEAT__NUMBER], dead[LEAT__NUMBER];
     settling s = {
         .q = q, .receipts = receipts, .n = n, .outcome = outcome, .args = args
     };
@@ -131,11 +137,16 @@ static leat_code one_lot(leat_queue *q, const order *o,
     args[s.argc++] = leat_str(q->events);
     args[s.argc++] = leat_str(again);
     args[s.argc++] = leat_str(q->fifo ? "1" : "0");
-    if (!o->ack) {
+    size_t count = s.argc;
+    if (o->ack) {
+        s.argc++;
+    } else {
         args[s.argc++] = leat_str(words[o->how]);
         args[s.argc++] = leat__arg_int(ms, o->ms);
     }
     put_receipts(&s, o->ack);
+    if (o->ack)
+        args[count] = leat__arg_int(dead, s.dead);
     leat_code rc = settle_lot(
         &s, o->ack ? &leat__script_queue_ack : &leat__script_queue_change,
         again, o->deadline_ns, err);

@@ -10,6 +10,18 @@
 --   d/<queue>/<number>/<entry>      delayed, of a fifo queue, in order
 local RETRY_MS = 60000
 
+local function save_clock()
+    if ticked then
+        call('SET', base .. 'clock', at .. ' ' .. off)
+    end
+end
+
+-- Tell whoever waits for the list, and list the queue among those with work.
+local function wake(queue, list)
+    try('PUBLISH', list, '')
+    call('ZADD', base .. 'work', 'NX', now, queue)
+end
+
 local confs = {}
 local function conf_of(queue)
     local c = confs[queue]

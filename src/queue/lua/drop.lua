@@ -1,4 +1,6 @@
 --#include "queue/base.lua"
+local kept = call('GET', base .. 'clock')
+--#include "queue/clock.lua"
 --#include "queue/tell.lua"
 --#include "queue/back.lua"
 -- drop.lua: one step of emptying a queue, and of removing it.

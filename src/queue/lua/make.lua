@@ -1,4 +1,6 @@
 --#include "queue/base.lua"
+local kept = call('GET', base .. 'clock')
+--#include "queue/clock.lua"
 -- make.lua: make a queue unless it is there, or change its settings.
 --
 -- KEYS   1 due
@@ -15,7 +17,7 @@ local there = call('EXISTS', key) == 1
 if ARGV[2] == 'open' and not there then
     call('SADD', base .. 'queues', ARGV[1])
     call('HSET', key, 'created', now, unpack(ARGV, 3))
-    save_clock()
+    call('SET', base .. 'clock', at .. ' ' .. off)
 elseif ARGV[2] == 'alter' and there and #ARGV > 2 and
     call('HEXISTS', key, 'gone') == 0 then
     call('HSET', key, unpack(ARGV, 3))

@@ -1,4 +1,6 @@
 --#include "queue/base.lua"
+local kept = call('GET', base .. 'clock')
+--#include "queue/clock.lua"
 --#include "queue/back.lua"
 -- peek.lua: look at messages without receiving them.
 --

@@ -1,4 +1,7 @@
 --#include "queue/base.lua"
+local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
+--#include "queue/clock.lua"
+--#include "queue/lane.lua"
 --#include "queue/tell.lua"
 --#include "queue/back.lua"
 -- redrive.lua: dead letters back to their queue, the oldest first.
@@ -15,7 +18,6 @@ local conf = call('HMGET', key .. ':conf', 'created', 'gone', 'ttl', 'fifo',
 if not conf[1] or conf[2] then
     return { -1 }
 end
-local done = lane_done(ARGV[2], ARGV[3])
 if done then
     return { tonumber(done) or 0 }
 end
@@ -49,7 +51,7 @@ elseif call('RPUSH', key .. ':ready', unpack(list)) == #list then
     wake(queue, key .. ':ready')
 end
 call('HINCRBY', key .. ':stat', 'redriven', #got)
-lane_save(ARGV[2], ARGV[3], #got)
+call('SET', base .. 's:' .. ARGV[2], ARGV[3] .. ' ' .. #got, 'PX', LANE_MS)
 for i = 1, #ids do
     tell(ARGV[4], log, 'dlq_redriven', queue, ids[i][2], 0)
 end

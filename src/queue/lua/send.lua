@@ -1,5 +1,7 @@
 --#include "queue/base.lua"
---#include "queue/tell.lua"
+local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
+--#include "queue/clock.lua"
+--#include "queue/lane.lua"
 -- send.lua: messages without anything of their own, into a queue that is not
 -- fifo.  See send_each.lua for the others.
 --
@@ -28,7 +30,7 @@ local delay = tonumber(ARGV[5])
 if delay < 0 then
     delay = tonumber(conf[3])
 end
-if lane_done(ARGV[2], ARGV[3]) then
+if done then
     return { 0, delay }
 end
 local max = tonumber(conf[4])
@@ -45,8 +47,9 @@ if type(r) == 'number' then
     local rest, list = '0/' .. now .. '/', {}
     if delay > 0 then
         rest = 'd/' .. queue .. '/' .. rest
+        local when = string.format('%.0f', now + delay)
         for i = 6, #ARGV, 2 do
-            list[i - 5] = now + delay
+            list[i - 5] = when
             list[i - 4] = rest .. ARGV[i]
         end
         r = try('ZADD', KEYS[1], unpack(list))
@@ -69,14 +72,20 @@ end
 if delay > 0 then
     call('HINCRBY', key .. ':stat', 'late', n)
 elseif r == n then
-    wake(queue, key .. ':ready')
+    try('PUBLISH', key .. ':ready', '')
+    call('ZADD', base .. 'work', 'NX', now, queue)
 end
-lane_save(ARGV[2], ARGV[3], '')
-save_clock()
-local log = conf[6] == '1'
-if ARGV[4] ~= '0' or log then
+call('SET', base .. 's:' .. ARGV[2], ARGV[3] .. ' ', 'PX', LANE_MS)
+if ticked then
+    call('SET', base .. 'clock', at .. ' ' .. off)
+end
+local log, how = conf[6] == '1', ARGV[4]
+--#include "queue/heard.lua"
+if telling then
+--#include "queue/tell.lua"
     for i = 6, #ARGV, 2 do
         tell(ARGV[4], log, 'sent', queue, ARGV[i])
     end
+    return with_told({ 0, delay })
 end
-return with_told({ 0, delay })
+return { 0, delay }

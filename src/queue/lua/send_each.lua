@@ -1,4 +1,7 @@
 --#include "queue/base.lua"
+local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
+--#include "queue/clock.lua"
+--#include "queue/lane.lua"
 --#include "queue/tell.lua"
 --#include "queue/back.lua"
 -- send_each.lua: messages that each say how they are to be sent.
@@ -46,7 +49,6 @@ for i = 6, #ARGV, 6 do
 end
 
 -- The duplicates; of a call that was done before, those it found then.
-local done = lane_done(ARGV[2], ARGV[3])
 local out, new, seen, longest = { 0, 0 }, {}, {}, 0
 for i = 6, #ARGV, 6 do
     local id, dedup, first = ARGV[i], ARGV[i + 3], false
@@ -114,7 +116,7 @@ end
 if late > 0 then
     call('HINCRBY', key .. ':stat', 'late', late)
 end
-lane_save(ARGV[2], ARGV[3], '')
+call('SET', base .. 's:' .. ARGV[2], ARGV[3] .. ' ' .. '', 'PX', LANE_MS)
 for j = 1, #new do
     tell(ARGV[4], conf[6] == '1', 'sent', queue, ARGV[new[j]])
 end

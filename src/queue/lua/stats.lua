@@ -1,4 +1,6 @@
 --#include "queue/base.lua"
+local kept = call('GET', base .. 'clock')
+--#include "queue/clock.lua"
 -- stats.lua: the figures of a queue.
 --
 -- KEYS   1 due

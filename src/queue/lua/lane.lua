@@ -1,0 +1,17 @@
+-- lane.lua: was this call, ARGV[2] its lane and ARGV[3] its number, done before?
+-- `was` is the value of the lane's key, "<number> <what it wrote down>".
+--
+-- A lane has one call under way.  A call that comes twice is done once; one that
+-- comes after a later one is not done at all: `done` is nil, what was written
+-- down, or 'late'.
+local LANE_MS = '3600000'
+local done
+if was then
+    local p = find(was, ' ', 1, true)
+    local last, number = tonumber(sub(was, 1, p - 1)), tonumber(ARGV[3])
+    if last == number then
+        done = sub(was, p + 1)
+    elseif last > number then
+        done = 'late'
+    end
+end

@@ -1,0 +1,115 @@
+-- pick.lua: a receive that looks at each message: of a fifo queue, or where
+-- some are too old or were received too often.  A part of take.lua, behind
+-- tell.lua and back.lua.
+local DROPPED_AT_ONCE = 1000
+local function pick()
+    local entries, ids, old, worn = {}, {}, {}, {}
+
+    -- What becomes of an entry that was at the head; true: it is received.
+    local function sort_out(entry)
+        local p = find(entry, '/', 1, true)
+        local q = find(entry, '/', p + 1, true)
+        if ttl > 0 and now - sub(entry, p + 1, q - 1) > ttl then
+            old[#old + 1] = entry
+            return false
+        end
+        local rc = tonumber(sub(entry, 1, p - 1))
+        if most > 0 and rc >= most then
+            worn[#worn + 1] = entry
+            return false
+        end
+        entries[#entries + 1] = (rc + 1) .. sub(entry, p)
+        local _, id = parts(entry, fifo)
+        ids[#ids + 1] = id
+        return true
+    end
+
+    local function look()
+        local some = call('LRANGE', list, 0, max - 1)
+        if #some == 0 then
+            return 0
+        end
+        if grouped then
+            for i = 1, #some do
+                call('LLEN', key .. ':g:' .. some[i])
+            end
+        end
+        call('LTRIM', list, #some, -1)
+        for i = 1, #some do
+            local entry = some[i]
+            if grouped then
+                repeat
+                    entry = call('LPOP', key .. ':g:' .. some[i])
+                until not entry or sort_out(entry)
+                if entry then
+                    call('HSET', key .. ':busy', some[i], ids[#ids])
+                end
+            else
+                sort_out(entry)
+            end
+        end
+        return #some
+    end
+
+    -- All that can hold something else is looked at before the first write.
+    call('HLEN', key .. ':body')
+    call('HLEN', stat)
+    call('ZCARD', KEYS[1])
+    call('LLEN', key .. ':dead')
+    call('HLEN', key .. ':busy')
+    call('PERSIST', KEYS[1])
+    -- What is dropped on the way does not make an empty answer.
+    local n
+    repeat
+        n = look()
+    until #ids > 0 or n == 0 or #old + #worn >= DROPPED_AT_ONCE
+    save_clock()
+
+    local out, due, lost = { 0, hide }, {}, 0
+    if #ids > 0 then
+        local bodies = call('HMGET', key .. ':body', unpack(ids))
+        for i = 1, #ids do
+            if bodies[i] then
+                local member = head .. entries[i] .. nonce
+                due[#due + 1] = score
+                due[#due + 1] = member
+                out[#out + 1] = member
+                out[#out + 1] = bodies[i]
+            else
+                lost = lost + 1
+                if grouped then
+                    free_group(queue, parts(entries[i], true), false)
+                end
+            end
+        end
+    end
+    if #due > 0 then
+        call('ZADD', KEYS[1], unpack(due))
+        call('HINCRBY', stat, 'recv', #due / 2)
+        call('SET', base .. 's:' .. ARGV[2], ARGV[3] .. ' ' .. score, 'PX',
+             LANE_MS)
+    end
+    if lost > 0 then
+        call('HINCRBY', stat, 'lost', lost)
+    end
+    if #old > 0 then
+        for i = 1, #old do
+            local _, id = parts(old[i], fifo)
+            call('HDEL', key .. ':body', id)
+        end
+        call('HINCRBY', stat, 'expired', #old)
+    end
+    if #worn > 0 then
+        call('RPUSH', key .. ':dead', unpack(worn))
+        call('HINCRBY', stat, 'dead', #worn)
+        try('PUBLISH', key .. ':dead', '')
+    end
+    for i = 1, #worn do
+        local _, id = parts(worn[i], fifo)
+        tell(ARGV[4], log, 'to_dlq', queue, id, receives(worn[i]))
+    end
+    for i = 1, #ids do
+        tell(ARGV[4], log, 'received', queue, ids[i], receives(entries[i]))
+    end
+    return with_told(out)
+end
