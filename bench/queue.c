@@ -4,10 +4,10 @@
  *   bench-queue               everything
  *   bench-queue queue.cycle   what begins by that
  *
- * Raw is the leanest script cycle that keeps what a queue promises least: a list
- * of ids, a hash of bodies, an index of deadlines; no lanes, no clock, no
- * counters, no events.  Ours and raw run in turn on one private server, over its
- * Unix socket, one call at a time, with the same payload and batch.
+ * Raw is the leanest script cycle: a list of ids, a hash of bodies, an index of
+ * deadlines; no lanes, no clock, no counters, no events.  Ours and raw run in
+ * turn on one private server, over its Unix socket, one call at a time, with
+ * the same payload and batch.
  */
 #include "bench.h"
 #include "raw.h"
@@ -497,7 +497,7 @@ static double server_cost(bool (*once)(work *, int), int batch, const char *out)
     return one < 0 || three < 0 ? -1 : (three - one) / (2.0 * n);
 }
 
-/* The cycle of 10 a call has a target; those of 1 and 100 are for the record. */
+/* The cycle of 10 a call has a target; the others are for the record. */
 static bool count_cycle(int batch, const char *out)
 {
     char name[40];

@@ -3,8 +3,8 @@
  *
  * Every script of a queue can be asked again when its answer was lost.  Those
  * that bring messages in or hand them out do that by lanes: a lane is a name of
- * 64 random bits, has one call under way, and the server keeps the number of its
- * last call for an hour (only calls that did something are written down).  The
+ * 64 random bits, has one call under way, and the server keeps the number of
+ * its last call for an hour (only calls that did something are noted).  The
  * same number again is answered as before, a smaller one, which was held up on
  * an old connection, does nothing.  There are as many lanes as calls at a time,
  * so what they leave on the server does not grow with the messages.

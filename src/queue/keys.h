@@ -5,10 +5,10 @@
  * the shard share the tag {q/<s>}, so every step is one script on any topology:
  *
  *   P:{q/s}:<name>:conf     hash    settings, created; gone: being removed
- *   P:{q/s}:<name>:ready    list    entries, the next one at the head; of a fifo
- *                                   queue the groups that may be served
+ *   P:{q/s}:<name>:ready    list    entries, the next one at the head; of a
+ *                                   fifo queue the groups to be served
  *   P:{q/s}:<name>:body     hash    id -> message, see pack.h
- *   P:{q/s}:<name>:dead     list    entries of the dead letters, the oldest first
+ *   P:{q/s}:<name>:dead     list    entries, the oldest first
  *   P:{q/s}:<name>:stat     hash    counters, see below
  *   P:{q/s}:<name>:log      stream  durable events
  *   P:{q/s}:<name>:g:<group>  list  fifo: entries of one group

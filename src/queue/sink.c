@@ -1,8 +1,8 @@
 /*
  * sink.c: a queue as a sink.
  *
- * Messages are copied into a line and sent by a thread, as many in one script as
- * have come meanwhile.  The line has a bound: who publishes into a full one
+ * Messages are copied into a line and sent by a thread, as many in one script
+ * as have come meanwhile.  The line has a bound: who publishes into a full one
  * waits.  Each message keeps its id when it is sent again, so that it arrives
  * once.
  */

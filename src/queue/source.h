@@ -4,8 +4,8 @@
  *   source.c         the table: receive, extend, flush, close
  *   source_settle.c  a thread that sends settlements, many in one script
  *
- * A delivery's life: received -> out -> settled (in the line) -> sent -> outcome
- * told.  Those of one receive share their memory, a lot.
+ * A delivery's life: received -> out -> settled (in the line) -> sent ->
+ * outcome told.  Those of one receive share their memory, a lot.
  */
 #ifndef LEAT_QUEUE_SOURCE_H
 #define LEAT_QUEUE_SOURCE_H

@@ -2,8 +2,8 @@
  * source_settle.c: a thread that sends settlements.
  *
  * What was settled while a script was under way goes with the next one, so that
- * under load many go together and a single one does not wait.  Each script takes
- * those of one kind: all acks, all nacks of one delay, and so on.
+ * under load many go together and a single one does not wait.  Each script
+ * takes those of one kind: all acks, all nacks of one delay, and so on.
  */
 #include "base/log.h"
 #include "base/system.h"

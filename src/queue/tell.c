@@ -1,7 +1,8 @@
 /*
  * tell.c: events through another client.
  *
- * The scripts then publish nothing and end their answers by [queue, event, ...].
+ * The scripts then publish nothing and end their answers by [queue, event,
+ * ...].
  * Published to the queue's channel first, then to that of all queues; lost if
  * the other server cannot be reached.
  */

@@ -39,7 +39,7 @@ struct leat_client {
     bool opened;        /* a first server was good  */
     bool refused;       /* the last one was not     */
     leat__budget budget;
-    leat__waker *waker; /* made at first use */
+    leat__waker *waker;          /* made at first use */
     struct leat__reaper *reaper; /* of its open queues; theirs */
 
     leat__lines lines;        /* every connection that is open  */

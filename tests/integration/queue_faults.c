@@ -93,7 +93,7 @@ static int number(const leat_queue_item *it)
 {
     char text[16] = "";
     memcpy(text, it->msg.body.p, it->msg.body.n < 15 ? it->msg.body.n : 15);
-    return atoi(text);
+    return (int)strtol(text, NULL, 10);
 }
 
 /* What a lost answer held comes with the next receive: nothing runs out here,

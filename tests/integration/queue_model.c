@@ -49,7 +49,7 @@ static int number_of(const leat_queue_item *it)
     char text[16] = "";
     assert_true(it->msg.body.n < 16);
     memcpy(text, it->msg.body.p, it->msg.body.n);
-    return atoi(text);
+    return (int)strtol(text, NULL, 10);
 }
 
 /* ---- the operations --------------------------------------------------- */

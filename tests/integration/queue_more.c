@@ -197,7 +197,7 @@ static void dead_letters_move_to_another_queue_once(void **state)
         const leat_msg *m = &item(b)->msg;
         char text[16] = "";
         memcpy(text, m->body.p, m->body.n);
-        seen[atoi(text)]++;
+        seen[(int)strtol(text, NULL, 10)]++;
         assert_true(leat_bytes_eq(leat_msg_header(m, "leat-dead-from"),
                                   leat_str("orders")));
         assert_true(leat_bytes_eq(leat_msg_header(m, "leat-dead-receives"),
@@ -454,7 +454,7 @@ static leat_verdict count_one(leat_ctx *x, void *arg)
     const leat_msg *m = leat_ctx_msg(x);
     char text[16] = "";
     memcpy(text, m->body.p, m->body.n < 15 ? m->body.n : 15);
-    int i = atoi(text);
+    int i = (int)strtol(text, NULL, 10);
     if (i % 7 == 0 && leat_delivery_attempt(leat_ctx_delivery(x)) == 1)
         return leat_ctx_nack(x, 10);
     if (c->fifo) {
