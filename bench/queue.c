@@ -2,7 +2,7 @@
  * queue.c: queues against the bare server.
  *
  *   bench-queue               everything
- *   bench-queue queue.cycle   what begins by that
+ *   bench-queue queue.both    what begins by that
  *
  * Raw is the leanest script cycle: a list of ids, a hash of bodies, an index of
  * deadlines; no lanes, no clock, no counters, no events.  Ours and raw run in

@@ -93,7 +93,7 @@ static leat_code redrive_step(leat_queue *q, int64_t max, int64_t *moved,
 static int64_t step_of(const leat_redrive_opts *o, int64_t left)
 {
     int64_t step = REDRIVE_STEP;
-    if (o->rate > 0 && o->rate / 10 < step)
+    if (o->rate > 0 && o->rate / 10 < (double)step)
         step = o->rate < 10 ? 1 : (int64_t)(o->rate / 10);
     return left < step ? left : step;
 }

@@ -173,7 +173,6 @@ void leat__queue_learn(leat_queue *q, const queue_conf *conf)
         dead = old;
     }
     q->kept.dead_queue = q->dead_queue;
-    q->fifo = conf->kept.fifo;
     pthread_mutex_unlock(&q->lock);
     leat__free(dead);
 }
@@ -248,6 +247,7 @@ static leat_code find_or_make(leat_queue *q, const leat_queue_opts *o,
     rc = compare(q, o, &conf, err);
     if (rc == LEAT_OK)
         leat__queue_learn(q, &conf);
+    q->fifo = conf.kept.fifo; /* for good: it cannot be altered */
     return rc;
 }
 

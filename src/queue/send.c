@@ -45,6 +45,7 @@ typedef struct sending {
     leat_error first; /* of what cannot be sent */
     int64_t hidden_ms;
     size_t max; /* bytes of a message */
+    bool content_dedup;
     bool redo;
 } sending;
 
@@ -103,7 +104,7 @@ static leat_code prepare(sending *s, size_t i, parcel *p, leat_error *err)
     *p = (parcel){ .index = i, .dedup = o.dedup, .delay_ms = o.delay_ms };
     p->group = o.group.n ? o.group : m.key;
     p->given = m.id.n > 0;
-    if (p->dedup.n == 0 && s->q->kept.content_dedup) {
+    if (p->dedup.n == 0 && s->content_dedup) {
         p->content[0] = 'c';
         leat__sha256_hex(m.body, p->content + 1);
         p->dedup = leat_str(p->content);
@@ -300,6 +301,7 @@ leat_code leat_queue_send_batch(leat_queue *q, const leat_msg *m, size_t n,
     sending s = { .q = q, .m = m, .n = n, .opts = opts };
     pthread_mutex_lock(&q->lock);
     s.max = q->kept.max_message;
+    s.content_dedup = q->kept.content_dedup;
     pthread_mutex_unlock(&q->lock);
     leat_queue_sent *own = sent ? NULL : leat__calloc(n, sizeof *own, err);
     s.sent = sent ? sent : own;
