@@ -228,7 +228,7 @@ static bool a_client_waits(void)
     return strstr(text, "cmd=wait ") != NULL;
 }
 
-/* On another connection WAIT would speak of nothing and be content. */
+/* By its manual WAIT speaks of its own connection alone. */
 static void a_proof_that_was_lost_is_not_taken_for_given(void **state)
 {
     leat_delivery *d[2];
