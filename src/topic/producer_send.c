@@ -6,6 +6,12 @@
  * sending; when the connection breaks it asks for one for each that waits, and
  * what it calls not sent gets none: it is as if it had not been tried.
  *
+ * So it is with what a server refuses because it does not have the partition
+ * now (READONLY, MOVED, ASK) or cannot serve it yet (LOADING, CLUSTERDOWN and
+ * the like): nothing more is sent on that connection, and the refused go first
+ * on the next.  But once anything behind a refused message may have been done
+ * there, it can no longer go in order: then the refusal is its outcome.
+ *
  * Where replicas or the disk are to be waited for, a proof follows each batch
  * (proof.h), and the verdicts before it become final with its answer.
  */
@@ -70,6 +76,18 @@ static void strange(leat__verdict *v)
     note_failure(v, &e);
 }
 
+/* The server did not take it, and another, or the same one later, may. */
+static bool refusal(const leat_reply *r, const leat_error *e)
+{
+    return r && (e->code == LEAT_EREADONLY || e->code == LEAT_EBUSY);
+}
+
+/* Verdicts that stand, but perhaps for a proof. */
+static uint64_t stands(const leat__producer *p)
+{
+    return p->replied - p->refused;
+}
+
 static void on_added(void *arg, const leat_reply *r, const leat_error *e)
 {
     leat__producer *p = arg;
@@ -79,13 +97,15 @@ static void on_added(void *arg, const leat_reply *r, const leat_error *e)
     }
     leat__verdict *v = &p->verdicts[p->replied++ & p->mask];
     v->code = LEAT_OK;
+    p->refused = e && refusal(r, e) ? p->refused + 1 : 0;
+    p->conn->stale |= p->refused > 0;
     if (e)
         note_failure(v, e);
     else if (r->type != LEAT_REPLY_STRING ||
              !read_id(p, leat_mem(r->s.p, r->s.n), v))
         strange(v);
     if (!leat__proof_needed(p->conn, p->opts->replicas))
-        p->sure = p->replied;
+        p->sure = stands(p);
 }
 
 static leat__proof proof(const leat__producer *p)
@@ -96,7 +116,7 @@ static leat__proof proof(const leat__producer *p)
 /* What the server has, but not as safely as it should. */
 static void doubt(leat__producer *p, const leat_error *e)
 {
-    for (; p->sure < p->replied; p->sure++) {
+    for (; p->sure < stands(p); p->sure++) {
         leat__verdict *v = &p->verdicts[p->sure & p->mask];
         if (v->code == LEAT_OK)
             note_failure(v, e);
@@ -109,9 +129,25 @@ static void on_proved(void *arg, const leat_reply *r, const leat_error *e)
     leat__proof want = proof(p);
     leat_error few;
     if (leat__proof_check(&want, r, e, &few) == LEAT_OK)
-        p->sure = p->replied;
+        p->sure = stands(p);
     else
         doubt(p, &few);
+}
+
+const leat__verdict *leat__producer_refusal(const leat__producer *p)
+{
+    return p->refused ? &p->verdicts[stands(p) & p->mask] : NULL;
+}
+
+/* As if they had not been tried. */
+static void take_back_refused(leat__producer *p)
+{
+    p->back += p->refused;
+    for (; p->refused > 0; p->refused--) {
+        leat__verdict *v = &p->verdicts[--p->replied & p->mask];
+        leat__free(v->text);
+        v->text = NULL;
+    }
 }
 
 void leat__producer_broken(leat__producer *p)
@@ -120,6 +156,7 @@ void leat__producer_broken(leat__producer *p)
     leat_error e;
     leat__proof_missing(&want, "the connection was lost", &e);
     doubt(p, &e);
+    take_back_refused(p);
 }
 
 /* ---- sending ---------------------------------------------------------- */
@@ -130,7 +167,8 @@ static uint64_t least(uint64_t a, uint64_t b)
 }
 
 /* What is answered and not yet told takes no place in the window, but one among
- * the verdicts.  One place of the connection is kept for the proof. */
+ * the verdicts.  One place of the connection is kept for the proof, and one for
+ * each ASKING. */
 static uint64_t room(const leat__producer *p)
 {
     const leat_conn *c = p->conn;
@@ -139,6 +177,8 @@ static uint64_t room(const leat__producer *p)
     uint64_t slots = c->window - leat__conn_waiting(c);
     if (leat__proof_needed(c, p->opts->replicas) && slots > 0)
         slots--;
+    if (c->asking)
+        slots /= 2;
     if (flight >= window)
         return 0;
     return least(least(window - flight, slots), p->mask + 1 - untold);
@@ -183,11 +223,32 @@ static void give_back(leat__producer *p, uint64_t n)
     pthread_mutex_unlock(&p->lock);
 }
 
+static void ignore(void *arg, const leat_reply *r, const leat_error *e)
+{
+    (void)arg;
+    (void)r;
+    (void)e;
+}
+
+/* The next command goes through although the slot is not there yet. */
+__attribute__((noinline, cold)) static bool push_asking(leat_conn *c)
+{
+    static const char text[] = "*1\r\n$6\r\nASKING\r\n";
+    char *to = leat__outq_room(&c->out, sizeof text - 1, NULL);
+    if (!to)
+        return false;
+    memcpy(to, text, sizeof text - 1);
+    leat__conn_push(c, sizeof text - 1, &(leat__pending){ .fn = ignore });
+    return true;
+}
+
 static bool push(leat__producer *p)
 {
     leat__spot s = p->sent;
     const leat__item *item = leat__backlog_next(&s);
-    char *to = leat__outq_room(&p->conn->out, item->size, NULL);
+    char *to = p->conn->asking && !push_asking(p->conn)
+                   ? NULL
+                   : leat__outq_room(&p->conn->out, item->size, NULL);
     p->no_memory = !to;
     if (!to)
         return false;

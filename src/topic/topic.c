@@ -4,7 +4,7 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "topic/producer.h"
+#include "topic/lanes.h"
 
 #include <stdio.h>
 
@@ -212,7 +212,7 @@ void leat_topic_close(leat_topic *t)
 {
     if (!t || leat__topic_own(t, NULL) != LEAT_OK)
         return;
-    leat__producer_close(atomic_load(&t->producer));
+    leat__lanes_close(atomic_load(&t->lanes));
     pthread_mutex_destroy(&t->lock);
     leat__chooser_release(&t->chooser);
     leat__free(t->name);
