@@ -104,6 +104,7 @@ static leat_code put_item(leat__producer *p, offer *o, uint32_t partition,
     item->arg = o->arg;
     item->deadline_ns = o->deadline_ns;
     item->size = (uint32_t)(end - item->bytes);
+    item->partition = partition;
     leat__backlog_commit(&p->backlog, item);
     o->size += item->size;
     return LEAT_OK;
