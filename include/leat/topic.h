@@ -104,8 +104,9 @@ typedef struct leat_topic_opts {
     size_t max_message;      /* bytes of an encoded message; 0: 1 MiB      */
     int64_t timeout_ms;      /* to be sent, while the server is away;      */
                              /* 0: 30 s, then LEAT_ETIMEOUT               */
-    int replicas;            /* WAIT for so many; fewer is LEAT_EUNKNOWN   */
-    int64_t replicas_ms;     /* how long; 0: 1 s                           */
+    int replicas;            /* WAIT for so many, if that is more than the */
+                             /* client's; fewer is LEAT_EUNKNOWN           */
+    int64_t replicas_ms;     /* how long, likewise; 0: 1 s                 */
     bool partition_header;   /* add the header partitionId                 */
 
     leat_logger log;

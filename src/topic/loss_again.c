@@ -6,6 +6,9 @@
  * the first connection, in their order, before it carries anything newer.  They
  * are the same bytes: a message keeps its id, by which who reads knows it.
  *
+ * Where the client's durability asks for proof they need it as well, or they are
+ * not counted.
+ *
  * A loss is told once, when it is known how that ended.  A connection that
  * breaks meanwhile, or a server that is full, is waited for; what left without
  * an answer goes once more, and may then be there twice.
@@ -13,6 +16,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "metrics/metrics.h"
+#include "redis/proof.h"
 #include "topic/loss_inside.h"
 
 #include <string.h>
@@ -184,21 +188,46 @@ static leat_code push(leat_conn *c, copy *k, leat_error *err)
     return LEAT_OK;
 }
 
-static leat_code push_chunk(const watch *w, leat_conn *c, leat_error *err)
+static void on_proof(void *arg, const leat_reply *r, const leat_error *e)
+{
+    watch *w = arg;
+    leat__proof want = w->want;
+    leat_error why;
+    w->proven = leat__proof_check(&want, r, e, &why) == LEAT_OK;
+    if (!w->proven)
+        leat__log(&w->l->topic->opts.log, LEAT_LOG_ERROR,
+                  "topic '%s' %u: lost messages were published again: %s",
+                  w->l->topic->name, w->partition, why.msg);
+}
+
+static leat_code ask_for_proof(watch *w, leat_conn *c, leat_error *err)
+{
+    const leat_topic_opts *o = &w->l->topic->opts;
+    w->proven = !leat__proof_needed(c, o->replicas);
+    if (w->proven)
+        return LEAT_OK;
+    w->want = leat__conn_proof(c, o->replicas, o->replicas_ms);
+    return leat__conn_wait_for(c, leat__key_bytes(&w->log), &w->want,
+                               &(leat_send_opts){ .fn = on_proof, .arg = w },
+                               err);
+}
+
+static leat_code push_chunk(watch *w, leat_conn *c, leat_error *err)
 {
     leat_code rc = leat__conn_ready(c, err);
     size_t bytes = 0;
     int n = 0;
-    for (copy *k = w->again; rc == LEAT_OK && k && n < CHUNK;
-         k = k->next, n++) {
+    for (copy *k = w->again; rc == LEAT_OK && k && n < CHUNK; k = k->next) {
         if (k->state != COPY_WAITS)
             continue; /* one before it was refused */
         bytes += k->size;
-        if (n > 0 &&
-            (bytes > CHUNK_BYTES || leat__conn_waiting(c) >= c->window))
+        if (n++ > 0 &&
+            (bytes > CHUNK_BYTES || leat__conn_waiting(c) + 1 >= c->window))
             break;
         rc = push(c, k, err);
     }
+    if (rc == LEAT_OK)
+        rc = ask_for_proof(w, c, err);
     leat_error e;
     leat_code end = c->t ? leat_conn_drain(c, 0, &e) : LEAT_OK;
     if (rc == LEAT_OK && end != LEAT_OK && err)
@@ -210,7 +239,7 @@ static void finish(watch *w, copy *k)
 {
     told_loss *t = k->lost;
     if (k->state == COPY_DONE) {
-        t->loss.republished++;
+        t->loss.republished += w->proven;
         leat__loss_note(w->l, w->partition, position(k->at),
                         leat_mem(k->bytes, k->size), k->head);
     }

@@ -39,6 +39,8 @@ struct watch {
     leat__key log;
     leat__trail trail;
     copy *again, **again_end;
+    leat__proof want; /* for those                                          */
+    bool proven;
 
     /* Seen in the log, when it had counted `added` entries. */
     bool verified, counted;

@@ -3,7 +3,7 @@
  *
  * $SHIM_SYNC_FILE holds struct shim_sync (shim_sync.h), mapped: a test changes
  * how fsync and fdatasync behave by writing to it, and reads what they did.  For
- * each file, by inode, it is noted how long the file was when it was last
+ * each file it is noted how long the file was when it was last
  * synced: what is behind that is lost when the power is cut, see redis_power_cut.
  *
  * A file's length is taken before the sync begins: what is written meanwhile
@@ -38,14 +38,14 @@ __attribute__((constructor)) static void map_file(void)
 }
 
 /* A file's place among those noted, or a free one; NULL: there are too many. */
-static struct shim_synced *place_of(uint64_t inode)
+static struct shim_synced *place_of(uint64_t file)
 {
     for (int i = 0; i < SHIM_SYNC_FILES; i++) {
         uint64_t none = 0;
         struct shim_synced *f = &ctl->files[i];
-        if (f->inode == inode ||
-            atomic_compare_exchange_strong(&f->inode, &none, inode) ||
-            none == inode)
+        if (f->file == file ||
+            atomic_compare_exchange_strong(&f->file, &none, file) ||
+            none == file)
             return f;
     }
     return NULL;
@@ -71,7 +71,7 @@ static int sync_file(int fd, long call)
         return -1;
     }
     int rc = (int)syscall(call, fd);
-    struct shim_synced *f = rc == 0 ? place_of(st.st_ino) : NULL;
+    struct shim_synced *f = rc == 0 ? place_of(shim_sync_file(fd)) : NULL;
     if (f && st.st_size > f->length)
         f->length = st.st_size;
     return rc;
