@@ -8,6 +8,7 @@
 #include "redis/conn.h"
 #include "redis/embedded.h"
 #include "redis/handshake.h"
+#include "redis/tls.h"
 #include "redis/url.h"
 #include <pthread.h>
 
@@ -20,6 +21,7 @@ struct leat_client {
     leat_client_opts opts; /* with the defaults filled in */
     leat__login login;
     leat__embedded *embedded;
+    leat__tls *tls; /* NULL: plain */
     leat_counter *connects, *failures;
     unsigned forks;
 
