@@ -311,6 +311,26 @@ static leat_code introduce(leat_client *c, leat_conn *conn, int64_t deadline_ns,
     return rc;
 }
 
+/* A server that speaks TLS answers plain text with an alert of TLS, or, as
+ * Redis does, hangs up without a word.  The second may be anything: it is only
+ * a hint, and only as long as there was never a connection. */
+static void hint_at_tls(leat_client *c, const leat_conn *conn, leat_error *e)
+{
+    const char *in = conn->in ? conn->in + conn->in_start : NULL;
+    size_t n = conn->in_end - conn->in_start;
+    pthread_mutex_lock(&c->lock);
+    bool known = c->warned;
+    pthread_mutex_unlock(&c->lock);
+    if (c->tls || known || conn->t || conn->protocol == 3)
+        return;
+    if (n >= 2 && in[0] == 0x15 && in[1] == 3)
+        leat__fail(e, LEAT_EPROTO, "the server speaks TLS, use rediss://");
+    else if (n == 0 && conn->why.code == LEAT_ECONN)
+        leat__fail(e, LEAT_ECONN,
+                   "%.150s; if the server speaks TLS, use rediss://",
+                   conn->why.msg);
+}
+
 /* Nothing of the user's was sent yet: what is lost here is a connection. */
 static void as_connect_error(leat_error *e)
 {
@@ -339,6 +359,8 @@ leat_conn *leat__client_dial_at(leat_client *c, const leat__url_host *at,
     if (conn && introduce(c, conn, deadline_ns, &e) != LEAT_OK) {
         if (!conn->t && conn->why.code == LEAT_EAUTH)
             e = conn->why; /* TLS 1.3 tells of it only now */
+        if (at)
+            hint_at_tls(c, conn, &e);
         leat__conn_free(conn);
         conn = NULL;
     }

@@ -136,6 +136,9 @@ static leat_code use_key(SSL_CTX *ctx, const leat_tls_opts *o, leat_error *err)
         return leat__fail(err, LEAT_EINVAL,
                           "the key '%s' is encrypted, name one that is not",
                           key);
+    if (got != 1 && !other && !o->key)
+        return no_memory_or(err, "certificate", key,
+                            "comes without a key, name it with key");
     if (got != 1 && !other)
         return no_memory_or(err, "key", key, "holds no key in PEM form");
     if (got != 1 || SSL_CTX_check_private_key(ctx) != 1)

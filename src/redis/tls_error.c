@@ -121,7 +121,7 @@ static void judge_name(leat__tls_link *l, X509 *cert)
     show_names(cert, names);
     leat__fail(&l->why, LEAT_EAUTH,
                "%s: the server's certificate is not for '%.80s' but for %s; "
-               "connect by one of these, or get another",
+               "connect by one of these, or have one made for that name",
                l->where, l->name, names);
 }
 

@@ -324,7 +324,7 @@ static void *use(void *arg)
         if (rc != LEAT_OK ||
             !leat_bytes_eq(leat_reply_bytes(r), leat_str(text)))
             atomic_fetch_add(u->bad, 1);
-        if (conn && i % 20 == 0)
+        if (conn && i == 100)
             conn->stale = true; /* so that sessions are used and replaced */
         leat_client_return(u->client, conn);
     }
