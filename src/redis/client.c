@@ -125,11 +125,38 @@ static leat_code fill_options(leat_client *c, const leat_client_opts *opts,
 
 static leat_code supported(const leat__url *u, leat_error *err)
 {
-    if (u->tls)
-        return leat__fail(err, LEAT_ENOTSUP, "TLS is not part of this version");
     if (u->kind == LEAT__URL_CLUSTER)
         return leat__fail(err, LEAT_ENOTSUP,
                           "Redis Cluster is not part of this version");
+    return LEAT_OK;
+}
+
+/* What the options say goes before the URL.  TLS that is asked for in the
+ * options alone is a mistake that would send passwords in plain text. */
+static leat_code set_tls(leat_client *c, leat_error *err)
+{
+    const leat__url *u = &c->url;
+    leat_tls_opts *o = &c->opts.tls, none = { 0 };
+    if (!u->tls && (o->ca_file || o->ca_dir || o->cert || o->key || o->host))
+        return leat__fail(err, LEAT_EINVAL,
+                          "TLS options and a URL without TLS, use rediss://");
+    if (u->tls) {
+        bool own = o->ca_file || o->ca_dir;
+        o->ca_file = own ? o->ca_file : u->cafile;
+        o->ca_dir = own ? o->ca_dir : u->cadir;
+        own = o->cert || o->key;
+        o->cert = own ? o->cert : u->cert;
+        o->key = own ? o->key : u->key;
+        o->insecure = o->insecure || u->insecure;
+        c->tls = leat__tls_new(o, err);
+        if (!c->tls)
+            return LEAT_EINVAL;
+        if (o->insecure)
+            leat__log(&c->opts.log, LEAT_LOG_WARN,
+                      "insecure: the server's certificate is not verified, "
+                      "anybody on the way can read and change everything");
+    }
+    *o = none; /* the caller's */
     return LEAT_OK;
 }
 
@@ -211,7 +238,7 @@ leat_client *leat_client_open(const char *url, const leat_client_opts *opts,
         return NULL;
     if (leat__url_parse(&c->url, leat_str(url), err) != LEAT_OK ||
         supported(&c->url, err) != LEAT_OK || print_url(c, err) != LEAT_OK ||
-        fill_options(c, opts, err) != LEAT_OK)
+        fill_options(c, opts, err) != LEAT_OK || set_tls(c, err) != LEAT_OK)
         goto fail;
     count_into(c);
     leat__budget_init(&c->budget, c->opts.pool_size, 2 * c->opts.pool_size);
@@ -240,6 +267,7 @@ void leat__client_destroy(leat_client *c)
     leat__embedded_detach(c->embedded);
     leat__sentinel_free(c->sentinel);
     leat__lines_release(&c->lines);
+    leat__tls_free(c->tls);
     leat__url_release(&c->url);
     leat__free_secret(c->password);
     leat__free(c->user);
@@ -263,7 +291,9 @@ leat_code leat__client_own(const leat_client *c, leat_error *err)
 static leat__transport *open_address(leat_client *c, const leat__url_host *at,
                                      int64_t deadline_ns, leat_error *err)
 {
-    (void)c;
+    if (c->tls)
+        return leat__transport_tls(c->tls, at->name, at->port, deadline_ns,
+                                   err);
     return leat__transport_tcp(at->name, at->port, deadline_ns, err);
 }
 
@@ -351,6 +381,26 @@ static leat_code introduce(leat_client *c, leat_conn *conn, int64_t deadline_ns,
     return rc;
 }
 
+/* A server that speaks TLS answers plain text with an alert of TLS, or, as
+ * Redis does, hangs up without a word.  The second may be anything: it is only
+ * a hint, and only as long as there was never a connection. */
+static void hint_at_tls(leat_client *c, const leat_conn *conn, leat_error *e)
+{
+    const char *in = conn->in ? conn->in + conn->in_start : NULL;
+    size_t n = conn->in_end - conn->in_start;
+    pthread_mutex_lock(&c->lock);
+    bool known = c->warned;
+    pthread_mutex_unlock(&c->lock);
+    if (c->tls || known || conn->t || conn->protocol == 3)
+        return;
+    if (n >= 2 && in[0] == 0x15 && in[1] == 3)
+        leat__fail(e, LEAT_EPROTO, "the server speaks TLS, use rediss://");
+    else if (n == 0 && conn->why.code == LEAT_ECONN)
+        leat__fail(e, LEAT_ECONN,
+                   "%.150s; if the server speaks TLS, use rediss://",
+                   conn->why.msg);
+}
+
 /* Nothing of the user's was sent yet: what is lost here is a connection. */
 static void as_connect_error(leat_error *e)
 {
@@ -392,6 +442,10 @@ leat_conn *leat__client_dial_at(leat_client *c, const leat__url_host *at,
     if (conn)
         enter(c, conn, at);
     if (conn && introduce(c, conn, deadline_ns, &e) != LEAT_OK) {
+        if (!conn->t && conn->why.code == LEAT_EAUTH)
+            e = conn->why; /* TLS 1.3 tells of it only now */
+        if (at)
+            hint_at_tls(c, conn, &e);
         leat__conn_free(conn);
         conn = NULL;
     }

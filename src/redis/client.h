@@ -9,6 +9,7 @@
 #include "redis/durability.h"
 #include "redis/embedded.h"
 #include "redis/handshake.h"
+#include "redis/tls.h"
 #include "redis/url.h"
 #include <pthread.h>
 
@@ -24,6 +25,7 @@ struct leat_client {
     leat__login login;
     leat__demand demand;
     leat__embedded *embedded;
+    leat__tls *tls; /* NULL: plain */
     leat_counter *connects, *failures;
     unsigned forks;
 
