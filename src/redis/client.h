@@ -16,6 +16,7 @@
 typedef struct leat__waker leat__waker;
 typedef struct leat__sentinel leat__sentinel;
 typedef struct leat__watch leat__watch;
+struct leat__cluster;
 
 struct leat_client {
     leat__url url;
@@ -43,9 +44,11 @@ struct leat_client {
     leat__budget budget;
     leat__waker *waker; /* made at first use */
 
-    leat__lines lines;        /* every connection that is open  */
-    leat__sentinel *sentinel; /* NULL: the URL names no service */
-    leat__watch *watch;       /* likewise                       */
+    leat__lines lines;             /* every connection that is open  */
+    leat__sentinel *sentinel;      /* NULL: the URL names no service */
+    leat__watch *watch;            /* likewise                       */
+    struct leat__cluster *cluster; /* NULL: it is none                */
+    int helpers; /* threads that need the client to live             */
 };
 
 /* One try: socket, handshake, facts, rules.  Not counted in the pool. */
@@ -85,6 +88,10 @@ bool leat__client_pause(leat_client *c, int64_t ms, int64_t deadline_ns);
 
 /* Every handle of the parent is refused in a forked child. */
 leat_code leat__client_own(const leat_client *c, leat_error *err);
+
+/* Until it is let go of, the client lives, though it may be closed. */
+leat_code leat__client_hold(leat_client *c, leat_error *err);
+void leat__client_let_go(leat_client *c);
 
 /* Free what is left once nothing is lent. */
 void leat__client_destroy(leat_client *c);
