@@ -8,12 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int start(void **state)
-{
-    (void)state;
-    return start_tls(NULL);
-}
-
 static int reset(void **state)
 {
     (void)state;
@@ -455,5 +449,5 @@ int main(void)
         cmocka_unit_test(a_forked_child_does_not_disturb_the_parent),
         cmocka_unit_test_setup(a_topic_carries_every_message, reset),
     };
-    return cmocka_run_group_tests(tests, start, stop_tls);
+    return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -32,8 +32,7 @@ static int start(void **state)
 {
     char target[32], ca[80];
     leat_error e = { 0 };
-    (void)state;
-    if (start_tls(NULL) != 0)
+    if (start_server(state) != 0)
         return -1;
     snprintf(target, sizeof target, "127.0.0.1:%d", redis_tls_port(server));
     snprintf(ca, sizeof ca, "%s/ca.crt", dir);
@@ -46,7 +45,7 @@ static int stop(void **state)
 {
     leat__tls_free(tls);
     tcpfault_stop(proxy);
-    return stop_tls(state);
+    return stop_server(state);
 }
 
 static int reset(void **state)
@@ -231,14 +230,34 @@ static void a_swallowed_rest_never_lies(void **state)
     audit();
 }
 
-static void a_damaged_byte_is_noticed(void **state)
+/* A length that was damaged makes it wait in vain. */
+enum { ECHO_MS = 300 };
+
+static leat_code echo(leat_error *e)
 {
+    const leat_reply *r;
+    leat_bytes text = leat_str("what is said is what is heard");
+    leat_conn *conn = dial(ECHO_MS, e);
+    if (!conn)
+        return e->code;
+    leat_code rc = leat_conn_call(conn, LEAT_ARGS(leat_str("ECHO"), text), NULL,
+                                  &r, e);
+    if (rc == LEAT_OK)
+        assert_true(leat_bytes_eq(leat_reply_bytes(r), text));
+    leat__conn_free(conn);
+    return rc;
+}
+
+/* A record's version means nothing and may change unnoticed; all else is an
+ * error, and no answer is ever a wrong one. */
+static void a_damaged_byte_never_becomes_an_answer(void **state)
+{
+    int changed = 0, noticed = 0;
     (void)state;
     for (int at = 0; at < MOST; at += 13) {
         leat_error e = { 0 };
         tcpfault_clear(proxy);
         prepare(false);
-        uint64_t before = tcpfault_count(proxy).down;
         int rule = tcpfault_rule_add(proxy,
                                      &(tcpfault_rule){ .dir = TCPFAULT_DOWN,
                                                        .when = TCPFAULT_OFFSET,
@@ -246,19 +265,14 @@ static void a_damaged_byte_is_noticed(void **state)
                                                        .action = TCPFAULT_FLIP,
                                                        .bit = at % 8,
                                                        .times = 1 });
-        leat_conn *conn = dial(500, &e);
-        leat_code rc = e.code;
-        if (conn)
-            rc = leat_conn_call(conn, LEAT_ARGS(leat_str("PING")), NULL, NULL,
-                                &e);
-        leat__conn_free(conn);
+        noticed += echo(&e) != LEAT_OK;
         if (tcpfault_fired(proxy, rule) == 0)
             break;
-        bool there = tcpfault_count(proxy).down - before > (uint64_t)at;
-        if (rc == LEAT_OK && there)
-            fail_msg("byte %d was changed and nobody noticed", at);
+        changed++;
     }
     tcpfault_clear(proxy);
+    print_message("# %d bytes changed, %d errors\n", changed, noticed);
+    assert_true(changed > 50 && noticed > changed - 5);
 }
 
 /* ---- every record ----------------------------------------------------- */
@@ -366,7 +380,7 @@ int main(void)
         cmocka_unit_test_setup(a_resumed_connection_cut_anywhere_never_lies,
                                reset),
         cmocka_unit_test_setup(a_swallowed_rest_never_lies, reset),
-        cmocka_unit_test_setup(a_damaged_byte_is_noticed, reset),
+        cmocka_unit_test_setup(a_damaged_byte_never_becomes_an_answer, reset),
         cmocka_unit_test_setup(a_pipeline_cut_at_every_record_never_lies,
                                reset),
         cmocka_unit_test_setup(bytes_that_come_one_by_one_change_nothing,

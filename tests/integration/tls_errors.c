@@ -617,8 +617,7 @@ static bool make_bad_ones(void)
 
 static int start(void **state)
 {
-    (void)state;
-    return start_tls(NULL) == 0 && make_bad_ones() ? 0 : -1;
+    return start_server(state) == 0 && make_bad_ones() ? 0 : -1;
 }
 
 int main(void)
@@ -634,5 +633,5 @@ int main(void)
         cmocka_unit_test(plain_text_to_a_tls_port_is_explained),
         cmocka_unit_test(tls_options_without_tls_are_refused),
     };
-    return cmocka_run_group_tests(tests, start, stop_tls);
+    return cmocka_run_group_tests(tests, start, stop_server);
 }
