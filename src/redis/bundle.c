@@ -187,11 +187,6 @@ static void uncount(leat__routed *k)
         release_held(k->bundle, k->slot);
 }
 
-static uint64_t name_of(const leat__child *child)
-{
-    return (uint64_t)child->index << 32 | child->lives;
-}
-
 /* Tell the caller, and keep the reply if it is to outlive the reading. */
 void leat__routed_end(leat__routed *k, const leat_reply *r, const leat_error *e)
 {
@@ -200,7 +195,6 @@ void leat__routed_end(leat__routed *k, const leat_reply *r, const leat_error *e)
     c->head++;
     uncount(k);
     b->depth++;
-    b->teller = k->child ? name_of(k->child) : 0;
     leat__conn_tell(c, k->fn, k->arg, r, e);
     b->depth--;
     if (c->hold) {
@@ -398,50 +392,4 @@ leat_code leat__bundle_script(leat_conn *c, const leat__script *s,
     leat__routed *k = script_new(b, s, slot, keys, nkeys, args, nargs, opts,
                                  err);
     return k ? start(b, k, err) : LEAT_ENOMEM;
-}
-
-/* ---- to one connection ------------------------------------------------ */
-
-uint64_t leat__bundle_teller(const leat_conn *c)
-{
-    return c->bundle->teller;
-}
-
-static leat__child *named(const leat__bundle *b, uint64_t teller)
-{
-    uint64_t index = teller >> 32;
-    leat__child *child = index < b->count ? b->children[index] : NULL;
-    return child && child->conn && child->conn->t && name_of(child) == teller
-               ? child
-               : NULL;
-}
-
-/* Straight into its queue: what waited could be led to another. */
-leat_code leat__bundle_send_to(leat_conn *c, uint64_t teller,
-                               const leat_bytes *argv, size_t n,
-                               const leat_send_opts *opts, leat_error *err)
-{
-    leat__bundle *b = c->bundle;
-    size_t size;
-    leat_code rc = leat__bundle_ready(c, err);
-    if (rc == LEAT_OK)
-        rc = leat__conn_command_size(argv, n, &size, err);
-    if (rc != LEAT_OK)
-        return rc;
-    leat__child *child = named(b, teller);
-    if (!child)
-        return leat__fail(err, LEAT_ECONN, "the connection was lost");
-    if (!has_room(child->conn))
-        return leat__fail(err, LEAT_EBUSY, "too much is unanswered");
-    leat__routed *k = routed_new(b, size, -1, opts, err);
-    if (!k)
-        return LEAT_ENOMEM;
-    leat__resp_command(k->bytes, argv, n);
-    k->child = child;
-    rc = queue(child, k, err);
-    if (rc == LEAT_OK)
-        c->tail++;
-    else
-        leat__free(k);
-    return rc;
 }

@@ -38,13 +38,6 @@ leat_code leat__bundle_script(leat_conn *c, const leat__script *s,
                               const leat_bytes *args, size_t nargs,
                               const leat_send_opts *opts, leat_error *err);
 
-/* Inside a callback: which connection gave this answer; and a command to that
- * very one, LEAT_ECONN if it is lost. */
-uint64_t leat__bundle_teller(const leat_conn *c);
-leat_code leat__bundle_send_to(leat_conn *c, uint64_t teller,
-                               const leat_bytes *argv, size_t n,
-                               const leat_send_opts *opts, leat_error *err);
-
 /* Forget the reply that was kept for the caller. */
 leat_code leat__bundle_begin(leat_conn *c, leat_error *err);
 

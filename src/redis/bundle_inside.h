@@ -71,8 +71,7 @@ typedef struct leat__bundle {
     int pin_slot;
     leat__child *heard; /* of the subscriptions */
     unsigned heard_life;
-    int depth;       /* callbacks that are running */
-    uint64_t teller; /* of the answer that is being told */
+    int depth; /* callbacks that are running */
     bool impatient, ended;
 } leat__bundle;
 

@@ -179,7 +179,6 @@ static void connected(leat__bundle *b, leat__child *child, leat_conn *conn)
     child->room_wanted = false;
     child->up_ns = leat__now_ns();
     child->lives++;
-    b->conn->proof = conn->proof; /* all nodes were asked for the same */
     child->why = (leat_error){ 0 };
     struct epoll_event e = { .events = EPOLLIN, .data.u32 = child->index };
     if (epoll_ctl(b->epoll, EPOLL_CTL_ADD, conn->t->fd, &e) != 0) {

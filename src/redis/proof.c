@@ -6,7 +6,6 @@
  *                      replicas' (Redis 7.2)
  */
 #include "redis/proof.h"
-#include "redis/bundle.h"
 #include "redis/script.h"
 
 #include <stdio.h>
@@ -21,19 +20,7 @@ leat__proof leat__conn_proof(const leat_conn *c, int replicas, int64_t ms)
     return p;
 }
 
-uint64_t leat__conn_teller(const leat_conn *c)
-{
-    return c->bundle ? leat__bundle_teller(c) : 0;
-}
-
-static leat_code send_to(leat_conn *c, uint64_t teller, const leat_bytes *argv,
-                         size_t n, const leat_send_opts *opts, leat_error *err)
-{
-    return c->bundle ? leat__bundle_send_to(c, teller, argv, n, opts, err)
-                     : leat_conn_send(c, argv, n, opts, err);
-}
-
-leat_code leat__conn_wait_for(leat_conn *c, uint64_t teller,
+leat_code leat__conn_wait_for(leat_conn *c, leat_bytes key,
                               const leat__proof *p, const leat_send_opts *opts,
                               leat_error *err)
 {
@@ -42,14 +29,14 @@ leat_code leat__conn_wait_for(leat_conn *c, uint64_t teller,
     leat_bytes replicas = leat__arg_int(n, p->replicas);
     leat_bytes time = leat__arg_int(ms, p->ms);
 
+    (void)key; /* a connection to one server needs no leading */
     o.block_ms = p->ms;
     if (p->synced)
-        return send_to(
-            c, teller,
-            LEAT_ARGS(leat_str("WAITAOF"), leat_str("1"), replicas, time), &o,
-            err);
-    return send_to(c, teller, LEAT_ARGS(leat_str("WAIT"), replicas, time), &o,
-                   err);
+        return leat_conn_send(
+            c, LEAT_ARGS(leat_str("WAITAOF"), leat_str("1"), replicas, time),
+            &o, err);
+    return leat_conn_send(c, LEAT_ARGS(leat_str("WAIT"), replicas, time), &o,
+                          err);
 }
 
 /* "on 2 replicas", "on disk", "on disk and on 2 replicas'" */

@@ -20,13 +20,8 @@ static inline bool leat__proof_needed(const leat_conn *c, int replicas)
     return c->proof.synced || c->proof.replicas > 0 || replicas > 0;
 }
 
-/* Inside a callback: which connection gave this answer.  Of a bundle's there
- * are many, and each may be followed by another to the same node. */
-uint64_t leat__conn_teller(const leat_conn *c);
-
-/* Queue the command behind the writes that this one answered.  LEAT_ECONN: it
- * is lost, and what it wrote cannot be proven any more. */
-leat_code leat__conn_wait_for(leat_conn *c, uint64_t teller,
+/* Queue the command, to the server that has the key. */
+leat_code leat__conn_wait_for(leat_conn *c, leat_bytes key,
                               const leat__proof *p, const leat_send_opts *opts,
                               leat_error *err);
 

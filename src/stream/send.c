@@ -176,7 +176,7 @@ static void send_proof(sink_lane *l)
 {
     leat__proof want = leat__conn_proof(l->conn, 0, 0);
     leat_error e;
-    if (leat__conn_wait_for(l->conn, 0, &want,
+    if (leat__conn_wait_for(l->conn, leat_str(l->k->stream->name), &want,
                             &(leat_send_opts){ .fn = on_proved, .arg = l },
                             &e) != LEAT_OK)
         leat__conn_break(l->conn, &e);

@@ -96,9 +96,7 @@ struct part {
     settled_line settled;  /* not in a save yet                        */
     settled_line unproven; /* saved, not known to be kept              */
     uint64_t gained;       /* epoch of a lease not known to be kept    */
-    uint64_t teller;       /* who answered what is unproven            */
     bool proving, listed;  /* a proof is under way; in c->unproven     */
-    bool doubtful;         /* and it does not speak of all of that     */
     part *next_unproven;
     int64_t save_at_ns;     /* when they must go                        */
     int64_t retry_ns;       /* not before: the server refused something */

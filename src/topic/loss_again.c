@@ -207,8 +207,9 @@ static leat_code ask_for_proof(watch *w, leat_conn *c, leat_error *err)
     if (w->proven)
         return LEAT_OK;
     w->want = leat__conn_proof(c, o->replicas, o->replicas_ms);
-    return leat__conn_wait_for(
-        c, 0, &w->want, &(leat_send_opts){ .fn = on_proof, .arg = w }, err);
+    return leat__conn_wait_for(c, leat__key_bytes(&w->log), &w->want,
+                               &(leat_send_opts){ .fn = on_proof, .arg = w },
+                               err);
 }
 
 static leat_code push_chunk(watch *w, leat_conn *c, leat_error *err)

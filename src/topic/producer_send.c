@@ -265,7 +265,7 @@ static void push_proof(leat__producer *p)
 {
     leat__proof want = proof(p);
     leat_error e;
-    if (leat__conn_wait_for(p->conn, 0, &want,
+    if (leat__conn_wait_for(p->conn, leat_mem("", 0), &want,
                             &(leat_send_opts){ .fn = on_proved, .arg = p },
                             &e) != LEAT_OK)
         leat__conn_break(p->conn, &e);

@@ -37,15 +37,9 @@ static leat__proof proof(const consumer *c)
     return p;
 }
 
-/* Called in the callback of the answer.  The partition may have gone to another
- * node, or its connection have been followed by another: a proof speaks for one
- * of them, so then nothing is proven and all is saved anew. */
 static void enlist(part *p)
 {
     consumer *c = p->c;
-    uint64_t teller = leat__conn_teller(c->cmd);
-    p->doubtful |= p->listed && p->teller != teller;
-    p->teller = teller;
     if (p->listed)
         return;
     p->listed = true;
@@ -60,7 +54,7 @@ static void unlist(part *p)
         at = &(*at)->next_unproven;
     if (*at)
         *at = p->next_unproven;
-    p->listed = p->doubtful = false;
+    p->listed = false;
 }
 
 void leat__prove_saved(part *p, settled_line *line)
@@ -110,13 +104,6 @@ static void conclude(part *p, const leat_error *e, bool lost)
         leat__line_tell(p->c, &p->unproven, e);
 }
 
-static void lose(part *p)
-{
-    leat_error e;
-    leat__fail(&e, LEAT_EUNKNOWN, "the connection was lost");
-    conclude(p, &e, true);
-}
-
 static void conclude_all(consumer *c, const leat_error *e, bool lost)
 {
     while (c->unproven) {
@@ -152,53 +139,37 @@ static void on_proved(void *arg, const leat_reply *r, const leat_error *e)
 {
     part *p = arg;
     leat_error why;
-    bool doubtful = p->doubtful;
     p->proving = false;
     unlist(p);
-    if (doubtful)
-        lose(p);
-    else
-        conclude(p, judge(p->c, r, e, &why), !r);
+    conclude(p, judge(p->c, r, e, &why), !r);
 }
 
-static leat_code ask(consumer *c, const part *p, leat_reply_fn *fn, void *arg)
+static bool ask(consumer *c, leat_bytes key, leat_reply_fn *fn, void *arg)
 {
     leat_error e;
     leat__proof want = proof(c);
-    leat_code rc = leat__conn_wait_for(
-        c->cmd, p->teller, &want, &(leat_send_opts){ .fn = fn, .arg = arg },
-        &e);
-    if (rc == LEAT_OK)
-        return rc;
+    if (leat__conn_wait_for(c->cmd, key, &want,
+                            &(leat_send_opts){ .fn = fn, .arg = arg },
+                            &e) == LEAT_OK)
+        return true;
     leat__drive_failed(c, &e, "asking for proof");
     c->prove_at_ns = leat__now_ns() + RETRY_NS;
-    return rc;
-}
-
-/* On a cluster: each for itself. */
-static void prove_each(consumer *c)
-{
-    for (part *p = c->unproven, *next; p; p = next) {
-        next = p->next_unproven;
-        if (p->proving)
-            continue;
-        leat_code rc = p->doubtful ? LEAT_ECONN : ask(c, p, on_proved, p);
-        p->proving = rc == LEAT_OK;
-        if (rc != LEAT_ECONN)
-            continue;
-        unlist(p);
-        lose(p);
-    }
+    return false;
 }
 
 void leat__prove_step(consumer *c, int64_t now_ns)
 {
     if (!c->unproven || !c->cmd || c->proving || now_ns < c->prove_at_ns)
         return;
-    if (leat__client_clustered(c->client))
-        prove_each(c);
-    else
-        c->proving = ask(c, c->unproven, on_proved_all, c) == LEAT_OK;
+    if (!leat__client_clustered(c->client)) {
+        c->proving = ask(c, leat__key_bytes(&c->unproven->lease), on_proved_all,
+                         c);
+        return;
+    }
+    for (part *p = c->unproven; p; p = p->next_unproven)
+        if (!p->proving &&
+            !(p->proving = ask(c, leat__key_bytes(&p->lease), on_proved, p)))
+            return;
 }
 
 /* Those of a cluster that wait for theirs are asked for when the next answer
