@@ -43,6 +43,7 @@ struct leat_client {
     bool refused;       /* the last one was not     */
     leat__budget budget;
     leat__waker *waker; /* made at first use */
+    int helpers;        /* threads that need the client to live */
 
     leat__lines lines;             /* every connection that is open  */
     leat__sentinel *sentinel;      /* NULL: the URL names no service */

@@ -43,11 +43,9 @@ typedef struct leat__proof {
     int64_t ms;   /* how long that may take                           */
 } leat__proof;
 
-/* Of a connection to a node of a cluster: where it leads, and what its
- * redirects are told to. */
+/* Of a connection to a node of a cluster: whom its redirects are told. */
 typedef struct leat__home {
     struct leat__cluster *cluster;
-    leat__addr at;
     uint64_t key; /* the hash of the key it was made for; 0: none */
     int epoll;    /* of the bundle it belongs to; 0: none         */
 } leat__home;
@@ -133,8 +131,11 @@ leat_code leat__conn_forked(const leat_conn *c, leat_error *err);
  * still, and what does it say of the cluster? */
 void leat__conn_refused(leat_conn *c, leat_bytes text, const leat_error *e);
 
-/* Refuse early: broken, forked, or no room in the window after reading.  While
- * it is `asking`, ASKING is queued, for the next command must be behind it. */
+/* Where `asking` is set: let the next command through.  Called by whoever
+ * pushes commands by itself; leat_conn_send does it. */
+leat_code leat__conn_ask(leat_conn *c, leat_error *err);
+
+/* Refuse early: broken, forked, or no room in the window after reading. */
 leat_code leat__conn_ready(leat_conn *c, leat_error *err);
 
 /* Tell a command without an answer, or with one, how it ended. */

@@ -50,7 +50,7 @@ leat_code leat__client_spawn(leat_client *c, const char *name,
 struct leat__dial {
     pthread_mutex_t lock;
     leat_client *client;
-    leat__addr at;
+    leat__address at;
     int64_t deadline_ns;
     int event_fd;
     bool decided, dropped;
@@ -86,7 +86,7 @@ static void attempt(void *arg)
         dial_free(d);
 }
 
-leat__dial *leat__dial_start(leat_client *c, const leat__addr *at,
+leat__dial *leat__dial_start(leat_client *c, const leat__address *at,
                              int64_t deadline_ns, int event_fd, leat_error *err)
 {
     leat__dial *d = leat__zalloc(sizeof *d, err);
