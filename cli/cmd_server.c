@@ -16,7 +16,8 @@
 static int cannot_open(cli *c, const char *shown, const leat_error *err)
 {
     value *v = value_find(c, "url");
-    int code = fail_with(shown, err, NULL);
+    bool tls = err->code == LEAT_EAUTH && strstr(err->msg, "certificate");
+    int code = fail_with(shown, err, tls ? "see TLS in leat-urls(7)" : NULL);
     /* A bad URL is a usage error only where it was typed. */
     return code == EXIT_USAGE && v->origin != FROM_FLAG ? EXIT_CONFIG : code;
 }
@@ -38,6 +39,7 @@ leat_client *client_open(cli *c, const char *url, const char *what, int *code)
                               .connect_timeout_ms = timeout ? timeout : 1,
                               .timeout_ms = timeout ? timeout : 1,
                               .allow_eviction = true,
+                              .tls = tls_get(c),
                               .log = report_logger() };
     leat_client *client = leat_client_open(url, &opts, &err);
     login_free(&who);
