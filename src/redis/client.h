@@ -49,7 +49,6 @@ struct leat_client {
     leat__sentinel *sentinel;      /* NULL: the URL names no service */
     leat__watch *watch;            /* likewise                       */
     struct leat__cluster *cluster; /* NULL: it is none                */
-    int helpers; /* threads that need the client to live             */
 };
 
 /* One try: socket, handshake, facts, rules.  Not counted in the pool. */

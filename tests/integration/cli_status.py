@@ -37,6 +37,10 @@ class Tcp(Redis):
                 self.close()
         raise AssertionError("no port")
 
+    def close(self):
+        self.process.kill()     # a replica that writes its first AOF stays
+        super().close()
+
 
 class Sentinel:
     """One that watches a master and believes itself."""
