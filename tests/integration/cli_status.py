@@ -171,6 +171,24 @@ def the_servers_behind_a_sentinel_are_shown(h, s):
         master.close()
 
 
+def the_nodes_of_a_cluster_are_shown_with_their_slots(h, s):
+    node = Tcp("--appendonly", "yes", "--cluster-enabled", "yes",
+               "--cluster-port", str(free_port()))
+    try:
+        equal(node.call("CLUSTER", "ADDSLOTS", *range(16384)), "+OK")
+        wait_for(lambda: b"cluster_state:ok" in node.call("CLUSTER", "INFO"),
+                 SECONDS)
+        p = h.run("status", "-u", f"redis+cluster://127.0.0.1:{node.port}",
+                  "-o", "json")
+        exits(p, 0)
+        got = json.loads(p.out)
+        equal((got["topology"], got["nodes"], got["durability"]),
+              ("cluster", [f"127.0.0.1:{node.port} master of 16384 slots"],
+               "logged"))
+    finally:
+        node.close()
+
+
 def tests():
     return [f for name, f in globals().items()
             if callable(f) and getattr(f, "__code__", None)
