@@ -258,7 +258,7 @@ static leat__seen look_at(const leat_reply *r, size_t i, const leat__print *p)
                                                : LEAT__SEEN_OTHER;
 }
 
-/* Arguments of there.lua for up to ASK_MOST entries, about ASK_BYTES of them. */
+/* Arguments of there.lua, for a number of entries and of their bytes. */
 typedef struct question {
     leat_bytes args[BEFORE + ASK_MOST];
     char text[ASK_MOST][LEAT__ID_TEXT];
