@@ -57,7 +57,7 @@ struct redis_server {
     char program[PATH_SIZE];
     char dir[PATH_SIZE - 16]; /* room for the names in it */
     char socket[PATH_SIZE];
-    int port;
+    int port, tls_port;
     pid_t pid; /* 0: not running */
     pid_t watcher;
     int watch_fd; /* the watcher reads the other end */
@@ -162,6 +162,7 @@ static void copy_opts(redis_server *s, const redis_opts *opts)
     s->opts.user = copy(s->opts.user);
     s->opts.password = copy(s->opts.password);
     s->opts.dir = copy(s->opts.dir);
+    s->opts.tls = copy(s->opts.tls);
     s->opts.clock_file = copy(s->opts.clock_file);
     s->users = copy_list(s->opts.users);
     s->config = copy_list(s->opts.config);
@@ -174,6 +175,7 @@ static void free_opts(redis_server *s)
     free((void *)s->opts.user);
     free((void *)s->opts.password);
     free((void *)s->opts.dir);
+    free((void *)s->opts.tls);
     free((void *)s->opts.clock_file);
     free_list(s->users);
     free_list(s->config);
@@ -242,25 +244,50 @@ static void write_users(const redis_server *s, FILE *f)
         fprintf(f, "user %s\n", s->users[i]);
 }
 
-/* Written at each start, as the port may change. */
-static bool write_config(const redis_server *s)
+/* Replicas and nodes of a cluster speak TLS to each other, too. */
+static void write_tls(const redis_server *s, FILE *f)
+{
+    const char *dir = s->opts.tls;
+    if (dir)
+        fprintf(f,
+                "tls-port %d\ntls-cert-file %s/server.crt\n"
+                "tls-key-file %s/server.key\ntls-ca-cert-file %s/ca.crt\n"
+                "tls-auth-clients no\ntls-replication yes\n"
+                "tls-cluster yes\n",
+                s->tls_port, dir, dir, dir);
+}
+
+static void write_data_config(const redis_server *s, FILE *f)
 {
     static const char *const sync[] = { "no", "everysec", "always" };
+    fprintf(f,
+            "save \"\"\nappendonly %s\nappendfsync %s\n"
+            "maxmemory-policy noeviction\ndatabases 16\n",
+            s->opts.aof ? "yes" : "no", sync[s->opts.aof]);
+}
+
+/* Written at each start, as the port may change; but a sentinel keeps in it
+ * what it has learnt. */
+static bool write_config(const redis_server *s)
+{
     char path[PATH_SIZE];
     snprintf(path, sizeof path, "%s/conf", s->dir);
+    if (s->opts.sentinel && access(path, F_OK) == 0)
+        return true;
     FILE *f = fopen(path, "we");
     if (!f)
         return false;
     fprintf(f,
             "dir %s\nunixsocket %s\nunixsocketperm 700\nport %d\n"
-            "bind 127.0.0.1\nlogfile %s/log\nsave \"\"\ndaemonize no\n"
-            "appendonly %s\nappendfsync %s\nmaxmemory-policy noeviction\n"
-            "always-show-logo no\ndatabases 16\n",
-            s->dir, s->socket, s->port, s->dir, s->opts.aof ? "yes" : "no",
-            sync[s->opts.aof]);
+            "bind 127.0.0.1\nlogfile %s/log\ndaemonize no\n"
+            "always-show-logo no\n",
+            s->dir, s->socket, s->port, s->dir);
+    if (!s->opts.sentinel)
+        write_data_config(s, f);
     if (s->opts.maxmemory)
         fprintf(f, "maxmemory %" PRId64 "\n", s->opts.maxmemory);
     write_users(s, f);
+    write_tls(s, f);
     for (size_t i = 0; s->config[i]; i++)
         fprintf(f, "%s\n", s->config[i]);
     return fclose(f) == 0;
@@ -381,7 +408,8 @@ static void run_server(const redis_server *s, const char *conf, char **env,
                        int go, int log)
 {
     char byte;
-    char *argv[] = { "redis-server", (char *)conf, NULL };
+    char *argv[] = { "redis-server", (char *)conf,
+                     s->opts.sentinel ? "--sentinel" : NULL, NULL };
     if (read(go, &byte, 1) != 1)
         _exit(0);
     int null = open("/dev/null", O_RDONLY);
@@ -512,12 +540,15 @@ static bool start_once(redis_server *s)
     return true;
 }
 
-/* With tcp the port may be taken in between: try some. */
+/* With tcp or tls the port may be taken in between: try some. */
 static bool start(redis_server *s)
 {
-    for (int i = 0; i < (s->opts.tcp ? PORT_TRIES : 1); i++) {
+    bool ports = s->opts.tcp || s->opts.tls;
+    for (int i = 0; i < (ports ? PORT_TRIES : 1); i++) {
         if (s->opts.tcp && (i > 0 || s->port == 0))
             s->port = free_port();
+        if (s->opts.tls && (i > 0 || s->tls_port == 0))
+            s->tls_port = free_port();
         if (start_once(s))
             return true;
     }
@@ -679,6 +710,11 @@ int redis_port(const redis_server *s)
     return s->port;
 }
 
+int redis_tls_port(const redis_server *s)
+{
+    return s->tls_port;
+}
+
 pid_t redis_pid(const redis_server *s)
 {
     return s->pid;
@@ -698,6 +734,15 @@ char *redis_url_unix(const redis_server *s, char *buf, size_t size)
     char who[256];
     url_user(s, who, sizeof who);
     snprintf(buf, size, "unix://%s%s", who, s->socket);
+    return buf;
+}
+
+char *redis_url_tls(const redis_server *s, char *buf, size_t size)
+{
+    char who[256];
+    url_user(s, who, sizeof who);
+    snprintf(buf, size, "rediss://%slocalhost:%d?cafile=%s/ca.crt", who,
+             s->tls_port, s->opts.tls);
     return buf;
 }
 

@@ -32,11 +32,14 @@ typedef enum redis_aof {
 typedef struct redis_opts {
     redis_aof aof;
     bool tcp;                  /* listen on 127.0.0.1 as well               */
+    const char *tls;           /* and with TLS, by the ca and server of this
+                                  directory (certs.h); clients need none    */
     const char *user;          /* with all rights; "default" is switched off */
     const char *password;      /* of user, or without user: requirepass     */
     const char *const *users;  /* more "name rule rule", NULL-terminated    */
     const char *const *config; /* more lines of configuration, likewise     */
     int64_t maxmemory;         /* bytes, noeviction; 0: no limit            */
+    bool sentinel;             /* a sentinel; config says of what           */
     const char *dir;           /* work in this directory and leave it there */
     const char *clock_file;    /* run under shim_clock with this file       */
     bool sync_shim;            /* run under shim_sync, see redis_sync       */
@@ -86,6 +89,11 @@ const char *redis_socket(const redis_server *s);
 const char *redis_dir(const redis_server *s);
 int redis_port(const redis_server *s); /* 0 without tcp */
 pid_t redis_pid(const redis_server *s);
+
+int redis_tls_port(const redis_server *s); /* 0 without tls */
+
+/* "rediss://localhost:port?cafile=..." of a server with tls. */
+char *redis_url_tls(const redis_server *s, char *buf, size_t size);
 
 /* "unix:///tmp/.../s" or, with tcp, "redis://127.0.0.1:port", with user and
  * password where there are any.  Returns buf; 256 bytes are plenty. */
