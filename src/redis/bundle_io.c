@@ -22,6 +22,7 @@
 enum {
     FIRST_RETRY_MS = 25,
     STABLE_MS = 2000, /* a connection that lived so long was a success */
+    OTHERS_MS = 100,  /* for the others, once one is connected         */
     EVENTS = 32,
     EVENT_FD = 0xffffffff, /* instead of a child's number */
     WINDOW = 1024,
@@ -678,13 +679,17 @@ leat_conn *leat__bundle_open(leat_client *client, int64_t deadline_ns,
         return NULL;
     leat_code rc = LEAT_OK;
     leat__bundle *b = c->bundle;
-    leat__child *any;
+    leat__child *any = NULL;
     leat__bundle_sync(b);
     overdue(b);
-    while (rc == LEAT_OK && undecided(b, &any) > 0 &&
-           leat__left_ms(deadline_ns) > 0)
+    for (bool some = false; rc == LEAT_OK && undecided(b, &any) > 0;) {
+        if (any && !some && deadline_ns > leat__deadline_ns(OTHERS_MS))
+            deadline_ns = leat__deadline_ns(OTHERS_MS);
+        some = any != NULL;
+        if (leat__left_ms(deadline_ns) == 0)
+            break;
         rc = leat__bundle_round(b, deadline_ns, err);
-    undecided(b, &any);
+    }
     if (rc == LEAT_OK && any)
         return c;
     if (rc == LEAT_OK && b->count > 0)

@@ -245,7 +245,7 @@ leat_code leat_conn_send(leat_conn *c, const leat_bytes *argv, size_t n,
     if (rc != LEAT_OK)
         return rc;
     rc = leat__tx_reserve(c, err);
-    if (rc == LEAT_OK)
+    if (rc == LEAT_OK && c->asking)
         rc = leat__conn_ask(c, err);
     char *p = rc == LEAT_OK ? leat__outq_room(&c->out, size, err) : NULL;
     if (!p)
