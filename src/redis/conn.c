@@ -21,6 +21,8 @@
 #include "base/system.h"
 #include "redis/server_error.h"
 
+#include <string.h>
+
 enum {
     DEFAULT_WINDOW = 1024,
     MAX_WINDOW = 1 << 20,
@@ -152,7 +154,7 @@ leat_code leat__conn_ready(leat_conn *c, leat_error *err)
     if (!c->t)
         return leat__fail(err, LEAT_ECONN, "the connection was lost: %s",
                           c->why.msg);
-    if (leat__conn_waiting(c) < c->window)
+    if (leat__conn_waiting(c) + c->asking < c->window)
         return LEAT_OK;
 
     /* Read until half is free: the server works on the rest meanwhile. */
@@ -166,6 +168,26 @@ void leat__conn_push(leat_conn *c, size_t size, const leat__pending *p)
     *slot = *p;
     slot->end = c->out.queued;
     c->tx_sent += p->kind == LEAT__CALL_QUEUED;
+}
+
+static void ignore(void *arg, const leat_reply *r, const leat_error *e)
+{
+    (void)arg;
+    (void)r;
+    (void)e;
+}
+
+leat_code leat__conn_ask(leat_conn *c, leat_error *err)
+{
+    static const char text[] = "*1\r\n$6\r\nASKING\r\n";
+    if (!c->asking)
+        return LEAT_OK;
+    char *p = leat__outq_room(&c->out, sizeof text - 1, err);
+    if (!p)
+        return LEAT_ENOMEM;
+    memcpy(p, text, sizeof text - 1);
+    leat__conn_push(c, sizeof text - 1, &(leat__pending){ .fn = ignore });
+    return LEAT_OK;
 }
 
 bool leat__conn_roomy(const leat_conn *c)
@@ -185,6 +207,8 @@ leat_code leat_conn_send(leat_conn *c, const leat_bytes *argv, size_t n,
         return leat__fail(err, n ? LEAT_ETOOBIG : LEAT_EINVAL,
                           "a command of %zu arguments and %zu bytes", n, size);
     rc = leat__tx_reserve(c, err);
+    if (rc == LEAT_OK)
+        rc = leat__conn_ask(c, err);
     char *p = rc == LEAT_OK ? leat__outq_room(&c->out, size, err) : NULL;
     if (!p)
         return LEAT_ENOMEM;

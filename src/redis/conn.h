@@ -99,6 +99,10 @@ leat_code leat__conn_answer(leat_conn *c, const leat_reply *r);
  * leat__outq_room. */
 void leat__conn_push(leat_conn *c, size_t size, const leat__pending *p);
 
+/* Where `asking` is set: let the next command through.  Called by whoever
+ * pushes commands by itself; leat_conn_send does it. */
+leat_code leat__conn_ask(leat_conn *c, leat_error *err);
+
 /* Refuse early: broken, forked, or no room in the window after reading. */
 leat_code leat__conn_ready(leat_conn *c, leat_error *err);
 

@@ -63,6 +63,8 @@ static leat_code queue(leat_conn *c, const struct leat__script_call *k,
                            : leat_mem(s->sha, 40);
     leat_bytes head[] = { leat_str(body ? "EVAL" : "EVALSHA"), what };
     size_t room = leat__resp_command_size(head, 2) + k->size + 32;
+    if (leat__conn_ask(c, err) != LEAT_OK)
+        return LEAT_ENOMEM;
     char *start = leat__outq_room(&c->out, room, err);
     if (!start)
         return LEAT_ENOMEM;

@@ -27,7 +27,8 @@
  * happened, or may happen yet: then the lease is ours, we do not know it, and
  * others are refused in our name.  So a partition for which a TAKE was ever
  * lost and that stays free in the records is taken once more, by us, plan or
- * not.  A HAND without an answer is repeated with the same epoch.  A beat is
+ * not.  The same with one that was ever ours: after a failover the server may
+ * know of an older lease than we do.  A HAND without an answer is repeated with the same epoch.  A beat is
  * one more beat.
  *
  * After an outage nothing is dropped by the clock alone: nobody judged us if
@@ -158,6 +159,8 @@ static void own_remove(leat__group *g, uint32_t p)
     g->part[last.partition].ref = x->ref;
     x->ref = 0;
     x->state = NONE;
+    x->flags |= DOUBT | ANSWERED; /* a server that went back says it is ours */
+    x->idle = 0;
     bit_clear(&g->todo, p);
     changed(g);
 }
