@@ -11,6 +11,8 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "base/thread.h"
+#include "redis/bundle.h"
+#include "redis/cluster.h"
 #include "redis/facts.h"
 #include "redis/waker.h"
 
@@ -89,10 +91,9 @@ static leat_code supported(const leat__url *u, leat_error *err)
 {
     if (u->tls)
         return leat__fail(err, LEAT_ENOTSUP, "TLS is not part of this version");
-    if (u->kind == LEAT__URL_SENTINEL || u->kind == LEAT__URL_CLUSTER)
-        return leat__fail(err, LEAT_ENOTSUP, "%s is not part of this version",
-                          u->kind == LEAT__URL_CLUSTER ? "Redis Cluster"
-                                                       : "Redis Sentinel");
+    if (u->kind == LEAT__URL_SENTINEL)
+        return leat__fail(err, LEAT_ENOTSUP,
+                          "Redis Sentinel is not part of this version");
     return LEAT_OK;
 }
 
@@ -137,6 +138,31 @@ no_freed:
     return NULL;
 }
 
+/* A bundle opens a connection to each master: its turns are more. */
+static leat_code know_cluster(leat_client *c, int64_t deadline_ns,
+                              leat_error *err)
+{
+    if (c->cluster)
+        return LEAT_OK;
+    c->cluster = leat__cluster_open(c, deadline_ns, err);
+    if (!c->cluster)
+        return LEAT_ECONN;
+    int turns = c->opts.pool_size *
+                (int)leat__cluster_masters(c->cluster, NULL, 0);
+    leat__budget_init(&c->budget, turns, 2 * turns);
+    return LEAT_OK;
+}
+
+static leat_conn *first_try(leat_client *c, int64_t deadline_ns,
+                            leat_error *err)
+{
+    if (!leat__client_clustered(c))
+        return leat__client_dial(c, deadline_ns, err);
+    return know_cluster(c, deadline_ns, err) == LEAT_OK
+               ? leat__bundle_open(c, deadline_ns, err)
+               : NULL;
+}
+
 /* A refused connection is told at once: at the start it is more likely a wrong
  * address than a passing failure.  A server that loads is waited for. */
 static leat_code first_connection(leat_client *c, leat_error *err)
@@ -145,7 +171,7 @@ static leat_code first_connection(leat_client *c, leat_error *err)
     leat__backoff wait = { .base_ms = 20, .cap_ms = 200 };
     leat_error e;
     for (;;) {
-        leat_conn *conn = leat__client_dial(c, deadline, &e);
+        leat_conn *conn = first_try(c, deadline, &e);
         if (conn) {
             c->total = 1;
             c->idle = conn;
@@ -188,12 +214,13 @@ leat_client *leat_client_open(const char *url, const leat_client_opts *opts,
     return c;
 
 fail:
-    leat__client_destroy(c);
+    leat_client_close(c); /* a thread of it may still run */
     return NULL;
 }
 
 void leat__client_destroy(leat_client *c)
 {
+    leat__cluster_free(c->cluster);
     leat__embedded_detach(c->embedded);
     leat__url_release(&c->url);
     leat__free_secret(c->password);
@@ -277,6 +304,9 @@ static leat_code introduce(leat_client *c, leat_conn *conn, int64_t deadline_ns,
         rc = leat__facts_ask(conn, c->opts.as_redis_6_0, &s, err);
     if (rc == LEAT_OK)
         rc = judge(c, &s, err);
+    if (rc == LEAT_OK)
+        conn->replica = strcmp(s.role, "slave") == 0;
+    conn->stale = false; /* the key of a question may be another node's */
     conn->timeout_ms = c->opts.timeout_ms;
     return rc;
 }
@@ -322,13 +352,16 @@ leat_conn *leat__client_dial_at(leat_client *c, const leat__url_host *at,
 leat_conn *leat__client_dial(leat_client *c, int64_t deadline_ns,
                              leat_error *err)
 {
+    if (c->cluster)
+        return leat__cluster_dial_any(c->cluster, deadline_ns, err);
     return leat__client_dial_at(c, c->url.hosts, deadline_ns, err);
 }
 
 leat_conn *leat__client_dial_key(leat_client *c, leat_bytes key,
                                  int64_t deadline_ns, leat_error *err)
 {
-    (void)key; /* one server has them all */
+    if (c->cluster)
+        return leat__cluster_dial_key(c->cluster, key, deadline_ns, err);
     return leat__client_dial(c, deadline_ns, err);
 }
 
@@ -350,6 +383,10 @@ leat_code leat_client_nodes(leat_client *c, leat_node *out, size_t room,
     leat_code rc = leat__client_own(c, err);
     if (rc != LEAT_OK)
         return rc;
+    if (c->cluster) {
+        leat__cluster_nodes(c->cluster, out, room, n);
+        return LEAT_OK;
+    }
     *n = 1;
     if (room == 0)
         return LEAT_OK;

@@ -12,6 +12,7 @@
 #include <pthread.h>
 
 typedef struct leat__waker leat__waker;
+struct leat__cluster;
 
 struct leat_client {
     leat__url url;
@@ -33,7 +34,9 @@ struct leat_client {
     leat_server server; /* of the newest connection */
     bool warned;        /* of what the server lacks */
     leat__budget budget;
-    leat__waker *waker; /* made at first use */
+    leat__waker *waker;            /* made at first use */
+    struct leat__cluster *cluster; /* NULL: it is none                */
+    int helpers; /* threads that need the client to live             */
 };
 
 /* One try: socket, handshake, facts, rules.  Not counted in the pool. */
@@ -64,6 +67,10 @@ bool leat__client_pause(leat_client *c, int64_t ms, int64_t deadline_ns);
 
 /* Every handle of the parent is refused in a forked child. */
 leat_code leat__client_own(const leat_client *c, leat_error *err);
+
+/* Until it is let go of, the client lives, though it may be closed. */
+leat_code leat__client_hold(leat_client *c, leat_error *err);
+void leat__client_let_go(leat_client *c);
 
 /* Free what is left once nothing is lent. */
 void leat__client_destroy(leat_client *c);

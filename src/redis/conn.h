@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "redis/outq.h"
 #include "redis/resp.h"
+#include "redis/slots.h"
 #include "redis/transport.h"
 
 enum leat__call_kind {
@@ -34,12 +35,24 @@ typedef struct leat__tx_call {
     void *arg;
 } leat__tx_call;
 
+/* Of a connection to a node of a cluster: where it leads, and what its
+ * redirects are told to. */
+typedef struct leat__home {
+    struct leat__cluster *cluster;
+    leat__addr at;
+    uint64_t key; /* the hash of the key it was made for; 0: none */
+    int epoll;    /* of the bundle it belongs to; 0: none         */
+} leat__home;
+
 struct leat_conn {
     leat__transport *t; /* NULL: broken, `why` says why                 */
+    struct leat__bundle *bundle; /* leads to a whole cluster; t is NULL  */
+    leat__home *home;            /* leads to a node of one               */
     leat_error why;
     unsigned forks; /* the fork count it was made in */
     bool stale;     /* not to be lent again                               */
-    bool asking;    /* each command needs ASKING before it                */
+    bool asking;    /* ASKING is sent before each command                 */
+    bool replica;   /* the server said so when it was connected           */
     int protocol;   /* 2 or 3                                             */
     int64_t timeout_ms;
 
@@ -99,11 +112,19 @@ leat_code leat__conn_answer(leat_conn *c, const leat_reply *r);
  * leat__outq_room. */
 void leat__conn_push(leat_conn *c, size_t size, const leat__pending *p);
 
-/* Where `asking` is set: let the next command through.  Called by whoever
- * pushes commands by itself; leat_conn_send does it. */
-leat_code leat__conn_ask(leat_conn *c, leat_error *err);
+/* A command must have a word, and be of a size that a server takes. */
+leat_code leat__conn_command_size(const leat_bytes *argv, size_t n,
+                                  size_t *size, leat_error *err);
 
-/* Refuse early: broken, forked, or no room in the window after reading. */
+/* A forked child may not use what is the parent's. */
+leat_code leat__conn_forked(const leat_conn *c, leat_error *err);
+
+/* The server refused a command with this text, which is *e: is it of use
+ * still, and what does it say of the cluster? */
+void leat__conn_refused(leat_conn *c, leat_bytes text, const leat_error *e);
+
+/* Refuse early: broken, forked, or no room in the window after reading.  While
+ * it is `asking`, ASKING is queued, for the next command must be behind it. */
 leat_code leat__conn_ready(leat_conn *c, leat_error *err);
 
 /* Tell a command without an answer, or with one, how it ended. */

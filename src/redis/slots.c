@@ -335,7 +335,8 @@ bool leat__redirect_read(leat__redirect *out, leat_bytes text,
     const char *end = (const char *)text.p + text.n;
     if (p == end)
         return false;
-    const char *gap = memchr(++p, ' ', (size_t)(end - p));
+    p++;
+    const char *gap = memchr(p, ' ', (size_t)(end - p));
     const char *colon = gap ? memrchr(gap, ':', (size_t)(end - gap)) : NULL;
     int64_t slot = gap ? digits(p, gap) : -1;
     if (slot < 0 || slot >= LEAT__SLOTS || !colon)

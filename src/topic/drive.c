@@ -15,6 +15,7 @@
 #include "base/system.h"
 #include "base/thread.h"
 #include "metrics/metrics.h"
+#include "redis/bundle.h"
 #include "topic/consumer.h"
 
 #include <errno.h>
@@ -127,6 +128,7 @@ static bool open_conn(consumer *c, leat_conn **conn)
         return false;
     *conn = leat_client_lend(c->client, 0, &e); /* one try */
     if (*conn) {
+        leat__conn_impatient(*conn);
         leat__backoff_reset(&c->backoff);
         return true;
     }

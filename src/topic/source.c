@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "base/thread.h"
+#include "redis/bundle.h"
 #include "redis/client.h"
 #include "topic/consumer.h"
 
@@ -528,6 +529,7 @@ static leat_code join(consumer *c, leat_error *err)
     c->cmd = leat_client_lend(c->client, OPEN_MS, err);
     if (!c->cmd)
         return err->code;
+    leat__conn_impatient(c->cmd);
     if (c->clustered)
         rc = leat__wait_open(c, err);
     else if (!(c->blk = leat_client_lend(c->client, OPEN_MS, err)))
