@@ -14,7 +14,7 @@
 
 #include <pthread.h>
 
-enum { PARTS = 12, KEYS = 60, LONG_MS = 60000, MOST = 200000 };
+enum { PARTS = 12, KEYS = 240, LONG_MS = 60000, MOST = 200000 };
 
 static cluster *rig;
 static char url[1024];
@@ -124,7 +124,7 @@ static inline void writer_confirms(writer *w, int more)
 typedef struct reader {
     leat_source *source;
     atomic_uchar *seen; /* by number */
-    atomic_int count;    /* different ones */
+    atomic_int count;   /* different ones */
     atomic_int by_part[PARTS];
     int last[PARTS]; /* the highest first-time number of the partition */
     atomic_int disorder;
