@@ -121,7 +121,7 @@ void leat__bundle_pump(leat__child *child)
 
 static leat_code look_up(leat__bundle *b, int slot, leat_error *err)
 {
-    leat__addr at;
+    leat__address at;
     leat_code rc = leat__cluster_owner(b->cluster, (unsigned)slot, &at, err);
     if (rc != LEAT_OK)
         return rc;
@@ -214,6 +214,69 @@ void leat__routed_again(leat__routed *k)
         leat__routed_end(k, NULL, &e);
 }
 
+/* ---- proofs ----------------------------------------------------------- */
+
+static uint16_t life_of(const leat__child *child)
+{
+    return (uint16_t)child->lives;
+}
+
+/* A command of this slot was carried out over this child's connection. */
+static void note_done(leat__bundle *b, const leat__routed *k)
+{
+    struct leat__bundle_slot *s = &b->slots[k->slot];
+    uint16_t done = (uint16_t)(k->child->index + 1);
+    uint16_t life = life_of(k->child);
+    if (s->dirty && (s->done != done || s->life != life))
+        s->torn = true;
+    s->dirty = true;
+    s->done = done;
+    s->life = life;
+}
+
+/* Is there still the one connection over which all of it was answered? */
+static bool provable(const leat__bundle *b, int slot)
+{
+    const struct leat__bundle_slot *s = &b->slots[slot];
+    if (s->torn || s->done == 0)
+        return false;
+    const leat__child *child = b->children[s->done - 1];
+    return child->conn && child->conn->t && life_of(child) == s->life;
+}
+
+static void unproven(leat_error *e)
+{
+    leat__fail(e, LEAT_EUNKNOWN,
+               "the connection that could prove it is gone, or the slot "
+               "has moved");
+}
+
+/* The answer to a proof: it counts if nothing was answered elsewhere
+ * meanwhile. */
+static void end_proof(leat__routed *k, const leat_reply *r, const leat_error *e)
+{
+    leat_error lost;
+    struct leat__bundle_slot *s = &k->bundle->slots[k->slot];
+    bool good = provable(k->bundle, k->slot) && s->done == k->child->index + 1;
+    s->dirty = s->torn = false;
+    if (r && !good) {
+        unproven(&lost);
+        leat__routed_end(k, NULL, &lost);
+        return;
+    }
+    leat__routed_end(k, r, e);
+}
+
+void leat__bundle_doom(leat__bundle *b)
+{
+    leat__link *at;
+    while ((at = leat__list_pop(&b->doomed)) != NULL) {
+        leat_error e;
+        unproven(&e);
+        leat__routed_end(LEAT__ITEM(at, leat__routed, link), NULL, &e);
+    }
+}
+
 /* ---- answers ---------------------------------------------------------- */
 
 /* Is it on its way to another node?  Its slot's count stays as it is. */
@@ -240,7 +303,13 @@ static bool redirected(leat__routed *k, leat_bytes text)
 static void on_answer(void *arg, const leat_reply *r, const leat_error *e)
 {
     leat__routed *k = arg;
+    if (k->proof) {
+        end_proof(k, r, e);
+        return;
+    }
     if (!r || !e) {
+        if (r && k->slot >= 0)
+            note_done(k->bundle, k);
         leat__routed_end(k, r, e);
         return;
     }
@@ -392,4 +461,36 @@ leat_code leat__bundle_script(leat_conn *c, const leat__script *s,
     leat__routed *k = script_new(b, s, slot, keys, nkeys, args, nargs, opts,
                                  err);
     return k ? start(b, k, err) : LEAT_ENOMEM;
+}
+
+leat_code leat__bundle_prove(leat_conn *c, leat_bytes key,
+                             const leat_bytes *argv, size_t n,
+                             const leat_send_opts *opts, leat_error *err)
+{
+    leat__bundle *b = c->bundle;
+    size_t size;
+    leat_code rc = leat__bundle_ready(c, err);
+    if (rc == LEAT_OK)
+        rc = leat__conn_command_size(argv, n, &size, err);
+    if (rc != LEAT_OK)
+        return rc;
+    int slot = (int)leat__crc16_slot(key);
+    leat__routed *k = routed_new(b, size, slot, opts, err);
+    if (!k)
+        return LEAT_ENOMEM;
+    leat__resp_command(k->bytes, argv, n);
+    k->proof = true;
+    struct leat__bundle_slot *s = &b->slots[slot];
+    if (provable(b, slot)) {
+        rc = leat__routed_launch(k, b->children[s->done - 1], err);
+    } else {
+        s->dirty = s->torn = false;
+        leat__list_push(&b->doomed, &k->link);
+        leat__bundle_stir(b);
+    }
+    if (rc == LEAT_OK)
+        c->tail++;
+    else
+        leat__free(k);
+    return rc;
 }

@@ -11,7 +11,7 @@
 
 /* One node. */
 typedef struct leat__child {
-    leat__addr at;
+    leat__address at;
     leat_conn *conn;  /* NULL: not connected, `why` says why          */
     leat__dial *dial; /* an attempt under way                         */
     bool wanted;      /* it serves slots: keep it connected           */
@@ -42,16 +42,22 @@ typedef struct leat__routed {
     uint8_t redirects;
     bool asking; /* ASKING goes before it                             */
     bool body;   /* EVAL: the node does not know the script           */
+    bool proof;  /* of what was answered before                       */
     size_t size;
     char bytes[];
 } leat__routed;
 
 /* While `pending` of its commands are unanswered, a slot belongs to the child
- * of the first of them. */
+ * of the first of them.  What was answered since the last proof can be proven
+ * while all of it was answered over one connection. */
 struct leat__bundle_slot {
-    uint16_t child; /* index + 1; 0: to be looked up */
+    uint16_t child; /* index + 1; 0: to be looked up             */
     uint16_t pending : 15;
     uint16_t moving : 1;
+    uint16_t done; /* index + 1 of the child that answered last */
+    uint16_t life; /* of its connections                        */
+    bool dirty;    /* something was answered since the proof    */
+    bool torn;     /* over more than one connection             */
 };
 
 typedef struct leat__bundle {
@@ -64,6 +70,7 @@ typedef struct leat__bundle {
     unsigned version; /* of the map the children and slots are made of */
     struct leat__bundle_slot *slots;
     leat__list held;     /* calls whose slot is moving, in order        */
+    leat__list doomed;   /* proofs that cannot come: to be told         */
     leat__child *sticky; /* for commands without keys                   */
     leat__child *kept;   /* has the reply of the last call              */
     leat__child *pin;    /* of the transaction                          */
@@ -82,9 +89,10 @@ leat_code leat__routed_launch(leat__routed *k, leat__child *child,
                               leat_error *err);
 void leat__routed_again(leat__routed *k); /* it was not sent: route it anew */
 void leat__bundle_pump(leat__child *child);
+void leat__bundle_doom(leat__bundle *b); /* tell the doomed */
 
 /* bundle_io.c */
-leat__child *leat__bundle_child(leat__bundle *b, const leat__addr *at,
+leat__child *leat__bundle_child(leat__bundle *b, const leat__address *at,
                                 leat_error *err);
 void leat__bundle_sync(leat__bundle *b);
 leat_code leat__child_need(leat__bundle *b, leat__child *child,
@@ -96,6 +104,7 @@ void leat__child_write(leat__bundle *b, leat__child *child);
 leat_code leat__bundle_round(leat__bundle *b, int64_t until_ns,
                              leat_error *err);
 void leat__bundle_unkeep(leat__bundle *b);
+void leat__bundle_stir(leat__bundle *b); /* whoever polls it wakes up */
 leat_code leat__child_absent(const leat__child *child, leat_error *err);
 
 /* bundle_pin.c: a command inside a transaction. */

@@ -38,10 +38,10 @@ leat_code leat__child_absent(const leat__child *child, leat_error *err)
                       child->why.code ? child->why.msg : "");
 }
 
-static leat__child *find(const leat__bundle *b, const leat__addr *at)
+static leat__child *find(const leat__bundle *b, const leat__address *at)
 {
     for (uint32_t i = 0; i < b->count; i++)
-        if (leat__addr_eq(&b->children[i]->at, at))
+        if (leat__address_same(&b->children[i]->at, at))
             return b->children[i];
     return NULL;
 }
@@ -59,7 +59,7 @@ static leat_code grow(leat__bundle *b, leat_error *err)
     return LEAT_OK;
 }
 
-leat__child *leat__bundle_child(leat__bundle *b, const leat__addr *at,
+leat__child *leat__bundle_child(leat__bundle *b, const leat__address *at,
                                 leat_error *err)
 {
     leat__child *child = find(b, at);
@@ -176,6 +176,7 @@ static void let_go(leat__bundle *b, leat__child *child, const char *why)
 static void connected(leat__bundle *b, leat__child *child, leat_conn *conn)
 {
     child->conn = conn;
+    b->conn->proof = conn->proof;
     child->room_wanted = false;
     child->up_ns = leat__now_ns();
     child->lives++;
@@ -208,6 +209,13 @@ static void fetch(leat__bundle *b, leat__child *child)
     refuse_waiting(child, INT64_MAX, &e);
 }
 
+void leat__bundle_stir(leat__bundle *b)
+{
+    uint64_t one = 1;
+    ssize_t n = write(b->event, &one, sizeof one);
+    (void)n; /* full means that it has been told already */
+}
+
 static void fetch_all(leat__bundle *b)
 {
     uint64_t told;
@@ -215,6 +223,7 @@ static void fetch_all(leat__bundle *b)
     (void)n;
     for (uint32_t i = 0; i < b->count; i++)
         fetch(b, b->children[i]);
+    leat__bundle_doom(b);
 }
 
 /* ---- following the map ------------------------------------------------ */
@@ -232,7 +241,7 @@ static void reroute_waiting(leat__child *child)
 
 static void want_masters(leat__bundle *b)
 {
-    leat__addr at[64];
+    leat__address at[64];
     size_t n = leat__cluster_masters(b->cluster, at, 64);
     for (uint32_t i = 0; i < b->count; i++)
         b->children[i]->wanted = leat__cluster_is_master(b->cluster,
@@ -572,6 +581,7 @@ leat_code leat__bundle_break(leat_conn *c, const leat_error *cause)
     leat__fail(&e, LEAT_ECONN, "not sent: %s", cause->msg);
     for (uint32_t i = 0; i < b->count; i++)
         refuse_waiting(b->children[i], INT64_MAX, &e);
+    leat__bundle_doom(b);
     leat__link *at;
     while ((at = leat__list_pop(&b->held)) != NULL)
         leat__routed_end(LEAT__ITEM(at, leat__routed, link), NULL, &e);
@@ -638,6 +648,7 @@ static leat_conn *bundle_new(leat_client *client, leat_error *err)
     b->version = leat__cluster_version(b->cluster) - 1;
     b->epoll = b->event = -1;
     leat__list_init(&b->held);
+    leat__list_init(&b->doomed);
     b->slots = leat__calloc(LEAT__SLOTS, sizeof *b->slots, err);
     if (!b->slots || watch_events(b, err) != LEAT_OK) {
         leat__bundle_free(c);

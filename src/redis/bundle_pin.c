@@ -16,7 +16,7 @@
 static leat_code slot_child(leat__bundle *b, int slot, leat__child **out,
                             leat_error *err)
 {
-    leat__addr at;
+    leat__address at;
     leat_code rc = leat__cluster_owner(b->cluster, (unsigned)slot, &at, err);
     if (rc != LEAT_OK)
         return rc;

@@ -35,7 +35,7 @@ enum {
 struct ask {
     uint64_t key;
     int64_t until_ns;
-    leat__addr to;
+    leat__address to;
 };
 
 struct leat__cluster {
@@ -64,12 +64,12 @@ static void changed_locked(leat__cluster *k)
 
 /* ---- reading the map -------------------------------------------------- */
 
-static leat_code no_slots(const leat__addr *at, leat_error *err)
+static leat_code no_slots(const leat__address *at, leat_error *err)
 {
+    char text[LEAT__ADDRESS_TEXT];
     return leat__fail(err, LEAT_EBUSY,
-                      "%.100s:%d belongs to a cluster in which nobody has a "
-                      "slot",
-                      at->host, at->port);
+                      "%.100s belongs to a cluster in which nobody has a slot",
+                      leat__address_text(at, text, sizeof text));
 }
 
 static bool has_slots(const leat__slots *m)
@@ -80,25 +80,23 @@ static bool has_slots(const leat__slots *m)
     return false;
 }
 
-/* SHARDS where the server is new enough.  What it refuses, or tells in a form
- * that is not understood, SLOTS may tell. */
+/* SHARDS where the server knows it.  What it refuses, or tells in a form that
+ * is not understood, SLOTS may tell. */
 static leat_code read_from(leat__cluster *k, leat_conn *conn,
-                           const leat__addr *at, leat__slots *m,
+                           const leat__address *at, leat__slots *m,
                            leat_error *err)
 {
     const leat_reply *r;
     leat_bytes word = leat_str("CLUSTER");
-    leat_server s;
-    leat_code rc = leat_client_server(k->client, &s, err);
-    if (rc == LEAT_OK && s.major >= 7 && !k->client->opts.as_redis_6_0 &&
+    if (!k->client->opts.as_redis_6_0 &&
         leat_conn_call(conn, LEAT_ARGS(word, leat_str("SHARDS")), NULL, &r,
                        err) == LEAT_OK &&
         leat__slots_read_shards(m, r, at, k->client->url.tls, err) == LEAT_OK &&
         has_slots(m))
         return LEAT_OK;
     leat__slots_release(m);
-    rc = leat_conn_call(conn, LEAT_ARGS(word, leat_str("SLOTS")), NULL, &r,
-                        err);
+    leat_code rc = leat_conn_call(conn, LEAT_ARGS(word, leat_str("SLOTS")),
+                                  NULL, &r, err);
     if (rc == LEAT_OK)
         rc = leat__slots_read(m, r, at, err);
     if (rc == LEAT_OK && !has_slots(m)) {
@@ -108,19 +106,41 @@ static leat_code read_from(leat__cluster *k, leat_conn *conn,
     return rc;
 }
 
-/* Of a reply that is refused nothing is kept. */
-static leat_code ask_node(leat__cluster *k, const leat__addr *at,
-                          int64_t deadline_ns, leat__slots *m, leat_error *err)
+/* A connection for this question alone: whoever answers it need not be fit for
+ * messages.  A replica will do. */
+static leat_conn *greet(leat__cluster *k, const leat__address *at,
+                        int64_t deadline_ns, leat_error *err)
 {
+    leat_client *c = k->client;
     leat__url_host host = { (char *)at->host, at->port };
-    leat_conn *conn = leat__client_dial_at(k->client, &host, deadline_ns, err);
+    leat__conn_opts o = { .timeout_ms = leat__left_ms(deadline_ns) };
+    leat__transport *t = leat__client_transport(c, &host, deadline_ns, err);
+    leat_conn *conn = t ? leat__conn_new(t, &o, err) : NULL;
+    if (t && !conn)
+        t->ops->close(t);
     if (!conn)
-        return LEAT_ECONN;
+        return NULL;
     int64_t left = leat__left_ms(deadline_ns);
     conn->timeout_ms = left > 0 ? left : 1;
-    leat_code rc = read_from(k, conn, at, m, err);
+    if (leat__handshake(conn, &c->login, err) == LEAT_OK)
+        return conn;
     leat__conn_free(conn);
-    return rc;
+    return NULL;
+}
+
+/* What an answer would have said is unknown; asking has changed nothing. */
+static leat_code ask_node(leat__cluster *k, const leat__address *at,
+                          int64_t deadline_ns, leat__slots *m, leat_error *err)
+{
+    leat_conn *conn = greet(k, at, deadline_ns, err);
+    if (conn && read_from(k, conn, at, m, err) == LEAT_OK) {
+        leat__conn_free(conn);
+        return LEAT_OK;
+    }
+    leat__conn_free(conn);
+    if (err->code == LEAT_EUNKNOWN)
+        err->code = LEAT_ECONN;
+    return err->code;
 }
 
 static bool same_map(const leat__slots *a, const leat__slots *b)
@@ -129,7 +149,7 @@ static bool same_map(const leat__slots *a, const leat__slots *b)
         return false;
     for (size_t i = 0; i < a->count; i++)
         if (a->nodes[i].master != b->nodes[i].master ||
-            !leat__addr_eq(&a->nodes[i].at, &b->nodes[i].at))
+            !leat__address_same(&a->nodes[i].at, &b->nodes[i].at))
             return false;
     return true;
 }
@@ -148,12 +168,12 @@ static void install(leat__cluster *k, leat__slots *m)
 
 /* Everybody who may be asked: the nodes of the map, then the URL's hosts, each
  * time from another one on. */
-static leat__addr *candidates(leat__cluster *k, size_t *n, leat_error *err)
+static leat__address *candidates(leat__cluster *k, size_t *n, leat_error *err)
 {
     const leat__url *u = &k->client->url;
     pthread_mutex_lock(&k->lock);
     size_t known = k->map.count, first = known ? k->turn++ % known : 0;
-    leat__addr *out = leat__calloc(known + u->host_count, sizeof *out, err);
+    leat__address *out = leat__calloc(known + u->host_count, sizeof *out, err);
     for (size_t i = 0; out && i < known; i++)
         out[i] = k->map.nodes[(first + i) % known].at;
     pthread_mutex_unlock(&k->lock);
@@ -161,11 +181,11 @@ static leat__addr *candidates(leat__cluster *k, size_t *n, leat_error *err)
         return NULL;
     *n = known;
     for (size_t i = 0; i < u->host_count; i++) {
-        leat__addr a;
-        bool seen = !leat__addr_set(&a, leat_str(u->hosts[i].name),
-                                    u->hosts[i].port);
+        leat__address a;
+        bool seen = false;
+        leat__address_set(&a, u->hosts[i].name, u->hosts[i].port);
         for (size_t j = 0; j < *n && !seen; j++)
-            seen = leat__addr_eq(&out[j], &a);
+            seen = leat__address_same(&out[j], &a);
         if (!seen)
             out[(*n)++] = a;
     }
@@ -187,7 +207,7 @@ static leat_code read_map(leat__cluster *k, int64_t deadline_ns,
 {
     size_t n;
     leat__slots m;
-    leat__addr *at = candidates(k, &n, err);
+    leat__address *at = candidates(k, &n, err);
     if (!at)
         return LEAT_ENOMEM;
     leat__slots_init(&m);
@@ -202,7 +222,7 @@ static leat_code read_map(leat__cluster *k, int64_t deadline_ns,
         install(k, &m);
     leat__slots_release(&m);
     leat__free(at);
-    return rc == LEAT_OK ? rc : err->code;
+    return rc;
 }
 
 /* ---- when to read it -------------------------------------------------- */
@@ -297,8 +317,8 @@ void leat__cluster_free(leat__cluster *k)
 
 /* ---- asking the map --------------------------------------------------- */
 
-leat_code leat__cluster_owner(leat__cluster *k, unsigned slot, leat__addr *out,
-                              leat_error *err)
+leat_code leat__cluster_owner(leat__cluster *k, unsigned slot,
+                              leat__address *out, leat_error *err)
 {
     pthread_mutex_lock(&k->lock);
     const leat__slots_node *node = leat__slots_owner(&k->map, slot);
@@ -312,7 +332,7 @@ leat_code leat__cluster_owner(leat__cluster *k, unsigned slot, leat__addr *out,
                       slot);
 }
 
-size_t leat__cluster_masters(leat__cluster *k, leat__addr *out, size_t room)
+size_t leat__cluster_masters(leat__cluster *k, leat__address *out, size_t room)
 {
     size_t n = 0;
     pthread_mutex_lock(&k->lock);
@@ -327,7 +347,7 @@ size_t leat__cluster_masters(leat__cluster *k, leat__addr *out, size_t room)
     return n;
 }
 
-bool leat__cluster_is_master(leat__cluster *k, const leat__addr *at)
+bool leat__cluster_is_master(leat__cluster *k, const leat__address *at)
 {
     pthread_mutex_lock(&k->lock);
     int i = leat__slots_find(&k->map, at);
@@ -358,14 +378,14 @@ void leat__cluster_moved(leat__cluster *k, const leat__redirect *to)
 {
     pthread_mutex_lock(&k->lock);
     const leat__slots_node *now = leat__slots_owner(&k->map, to->slot);
-    if ((!now || !leat__addr_eq(&now->at, &to->to)) &&
+    if ((!now || !leat__address_same(&now->at, &to->to)) &&
         leat__slots_move(&k->map, to->slot, &to->to, NULL) == LEAT_OK)
         changed_locked(k);
     pthread_mutex_unlock(&k->lock);
     leat__cluster_doubt(k);
 }
 
-static void asked(leat__cluster *k, uint64_t key, const leat__addr *to)
+static void asked(leat__cluster *k, uint64_t key, const leat__address *to)
 {
     pthread_mutex_lock(&k->lock);
     struct ask *a = &k->asks[k->next_ask++ % ASKS];
@@ -376,7 +396,7 @@ static void asked(leat__cluster *k, uint64_t key, const leat__addr *to)
 }
 
 /* Where ASK pointed for this key a moment ago.  It is believed once. */
-static bool recall(leat__cluster *k, uint64_t key, leat__addr *to)
+static bool recall(leat__cluster *k, uint64_t key, leat__address *to)
 {
     bool found = false;
     pthread_mutex_lock(&k->lock);
@@ -394,8 +414,8 @@ static bool recall(leat__cluster *k, uint64_t key, leat__addr *to)
     return found;
 }
 
-void leat__cluster_refused(leat__cluster *k, const leat__addr *by, uint64_t key,
-                           leat_bytes text)
+void leat__cluster_refused(leat__cluster *k, const leat__address *by,
+                           uint64_t key, leat_bytes text)
 {
     leat__redirect to;
     if (!leat__redirect_read(&to, text, by))
@@ -408,21 +428,22 @@ void leat__cluster_refused(leat__cluster *k, const leat__addr *by, uint64_t key,
 
 /* ---- connections ------------------------------------------------------ */
 
-static leat_code settle(leat__cluster *k, leat_conn *conn, const leat__addr *at,
-                        uint64_t key, leat_error *err)
+static leat_code settle(leat__cluster *k, leat_conn *conn,
+                        const leat__address *at, uint64_t key, leat_error *err)
 {
+    char text[LEAT__ADDRESS_TEXT];
     if (conn->replica)
         return leat__fail(err, LEAT_ECONN,
-                          "%.100s:%d is a replica, its master is looked for",
-                          at->host, at->port);
+                          "%.100s is a replica, its master is looked for",
+                          leat__address_text(at, text, sizeof text));
     conn->home = leat__alloc(sizeof *conn->home, err);
     if (!conn->home)
         return LEAT_ENOMEM;
-    *conn->home = (leat__home){ .cluster = k, .at = *at, .key = key };
+    *conn->home = (leat__home){ .cluster = k, .key = key };
     return LEAT_OK;
 }
 
-static leat_conn *dial(leat__cluster *k, const leat__addr *at, uint64_t key,
+static leat_conn *dial(leat__cluster *k, const leat__address *at, uint64_t key,
                        int64_t deadline_ns, leat_error *err)
 {
     leat__url_host host = { (char *)at->host, at->port };
@@ -436,7 +457,7 @@ static leat_conn *dial(leat__cluster *k, const leat__addr *at, uint64_t key,
     return conn;
 }
 
-leat_conn *leat__cluster_dial_at(leat__cluster *k, const leat__addr *at,
+leat_conn *leat__cluster_dial_at(leat__cluster *k, const leat__address *at,
                                  int64_t deadline_ns, leat_error *err)
 {
     return dial(k, at, 0, deadline_ns, err);
@@ -445,7 +466,7 @@ leat_conn *leat__cluster_dial_at(leat__cluster *k, const leat__addr *at,
 leat_conn *leat__cluster_dial_key(leat__cluster *k, leat_bytes key,
                                   int64_t deadline_ns, leat_error *err)
 {
-    leat__addr at;
+    leat__address at;
     uint64_t hash = leat__siphash13(k->seed, key) | 1;
     bool asking = recall(k, hash, &at);
     if (!asking &&
@@ -460,7 +481,7 @@ leat_conn *leat__cluster_dial_key(leat__cluster *k, leat_bytes key,
 leat_conn *leat__cluster_dial_any(leat__cluster *k, int64_t deadline_ns,
                                   leat_error *err)
 {
-    leat__addr at[16];
+    leat__address at[16];
     size_t n = leat__cluster_masters(k, at, 16);
     leat_conn *conn = NULL;
     pthread_mutex_lock(&k->lock);

@@ -26,12 +26,12 @@ void leat__cluster_free(leat__cluster *k); /* NULL is accepted */
 unsigned leat__cluster_version(leat__cluster *k);
 
 /* The master of a slot.  LEAT_EBUSY: nobody serves it now. */
-leat_code leat__cluster_owner(leat__cluster *k, unsigned slot, leat__addr *out,
-                              leat_error *err);
+leat_code leat__cluster_owner(leat__cluster *k, unsigned slot,
+                              leat__address *out, leat_error *err);
 
 /* Fill up to room addresses of masters that serve slots; how many there are. */
-size_t leat__cluster_masters(leat__cluster *k, leat__addr *out, size_t room);
-bool leat__cluster_is_master(leat__cluster *k, const leat__addr *at);
+size_t leat__cluster_masters(leat__cluster *k, leat__address *out, size_t room);
+bool leat__cluster_is_master(leat__cluster *k, const leat__address *at);
 
 /* All nodes, as leat_client_nodes gives them. */
 void leat__cluster_nodes(leat__cluster *k, leat_node *out, size_t room,
@@ -45,8 +45,8 @@ void leat__cluster_moved(leat__cluster *k, const leat__redirect *to);
 
 /* A plain connection was refused with this text; `key` is the hash of the key
  * it was made for, 0: none. */
-void leat__cluster_refused(leat__cluster *k, const leat__addr *by, uint64_t key,
-                           leat_bytes text);
+void leat__cluster_refused(leat__cluster *k, const leat__address *by,
+                           uint64_t key, leat_bytes text);
 
 /* A connection to the master of this key, or where ASK has just pointed; to
  * any master; to this one.  All are made for keys: a replica is refused. */
@@ -54,7 +54,7 @@ leat_conn *leat__cluster_dial_key(leat__cluster *k, leat_bytes key,
                                   int64_t deadline_ns, leat_error *err);
 leat_conn *leat__cluster_dial_any(leat__cluster *k, int64_t deadline_ns,
                                   leat_error *err);
-leat_conn *leat__cluster_dial_at(leat__cluster *k, const leat__addr *at,
+leat_conn *leat__cluster_dial_at(leat__cluster *k, const leat__address *at,
                                  int64_t deadline_ns, leat_error *err);
 
 #endif

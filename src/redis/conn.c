@@ -23,6 +23,7 @@
 #include "redis/cluster.h"
 #include "redis/server_error.h"
 
+#include <string.h>
 #include <sys/epoll.h>
 
 enum {
@@ -152,6 +153,7 @@ leat_code leat__conn_break(leat_conn *c, const leat_error *cause)
      * stay watched and could no longer be named. */
     if (c->home && c->home->epoll)
         (void)epoll_ctl(c->home->epoll, EPOLL_CTL_DEL, c->t->fd, NULL);
+    leat__line_leave(c);
     c->t->ops->close(c->t);
     c->t = NULL;
     c->why = *cause;
@@ -171,21 +173,17 @@ static void ignore(void *arg, const leat_reply *r, const leat_error *e)
     (void)e;
 }
 
-/* It holds for one command, and counts as one: there is room for two. */
-static leat_code ask(leat_conn *c, leat_error *err)
+/* Before MULTI it holds until EXEC. */
+leat_code leat__conn_ask(leat_conn *c, leat_error *err)
 {
-    leat_bytes word = leat_str("ASKING");
-    if (leat__conn_waiting(c) + 2 > c->window) {
-        leat_code rc = leat__conn_await(c, 0, err);
-        if (rc != LEAT_OK)
-            return rc;
-    }
-    size_t size = leat__resp_command_size(&word, 1);
-    char *p = leat__outq_room(&c->out, size, err);
+    static const char text[] = "*1\r\n$6\r\nASKING\r\n";
+    if (!c->asking || c->in_tx)
+        return LEAT_OK;
+    char *p = leat__outq_room(&c->out, sizeof text - 1, err);
     if (!p)
         return LEAT_ENOMEM;
-    leat__resp_command(p, &word, 1);
-    leat__conn_push(c, size, &(leat__pending){ .fn = ignore });
+    memcpy(p, text, sizeof text - 1);
+    leat__conn_push(c, sizeof text - 1, &(leat__pending){ .fn = ignore });
     return LEAT_OK;
 }
 
@@ -196,10 +194,6 @@ static leat_code make_ready(leat_conn *c, leat_error *err)
     if (!c->t)
         return leat__fail(err, LEAT_ECONN, "the connection was lost: %s",
                           c->why.msg);
-    if (c->asking && !c->in_tx) /* for MULTI it holds until EXEC */
-        return ask(c, err);
-    if (leat__conn_waiting(c) < c->window)
-        return LEAT_OK;
 
     /* Read until half is free: the server works on the rest meanwhile. */
     return leat__conn_await(c, c->window / 2, err);
@@ -207,7 +201,7 @@ static leat_code make_ready(leat_conn *c, leat_error *err)
 
 leat_code leat__conn_ready(leat_conn *c, leat_error *err)
 {
-    if (c->t && leat__conn_waiting(c) < c->window && !c->asking)
+    if (c->t && leat__conn_waiting(c) + c->asking < c->window)
         return LEAT_OK;
     return make_ready(c, err);
 }
@@ -251,6 +245,8 @@ leat_code leat_conn_send(leat_conn *c, const leat_bytes *argv, size_t n,
     if (rc != LEAT_OK)
         return rc;
     rc = leat__tx_reserve(c, err);
+    if (rc == LEAT_OK)
+        rc = leat__conn_ask(c, err);
     char *p = rc == LEAT_OK ? leat__outq_room(&c->out, size, err) : NULL;
     if (!p)
         return LEAT_ENOMEM;
@@ -283,7 +279,7 @@ void leat__conn_refused(leat_conn *c, leat_bytes text, const leat_error *e)
     if (e->code == LEAT_EREADONLY)
         c->stale = true; /* another server has it: not to be lent again */
     if (c->home && (c->stale || leat__server_error_is(text, "CLUSTERDOWN")))
-        leat__cluster_refused(c->home->cluster, &c->home->at, c->home->key,
+        leat__cluster_refused(c->home->cluster, &c->line.at, c->home->key,
                               text);
 }
 

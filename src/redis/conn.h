@@ -5,6 +5,7 @@
 #define LEAT_REDIS_CONN_H
 
 #include "base/buf.h"
+#include "redis/line.h"
 #include "redis/outq.h"
 #include "redis/resp.h"
 #include "redis/slots.h"
@@ -35,11 +36,16 @@ typedef struct leat__tx_call {
     void *arg;
 } leat__tx_call;
 
-/* Of a connection to a node of a cluster: where it leads, and what its
- * redirects are told to. */
+/* What must follow writes before they are told as done.  See proof.h. */
+typedef struct leat__proof {
+    bool synced;  /* that they are on disk                            */
+    int replicas; /* that they are on so many replicas                */
+    int64_t ms;   /* how long that may take                           */
+} leat__proof;
+
+/* Of a connection to a node of a cluster: whom its redirects are told. */
 typedef struct leat__home {
     struct leat__cluster *cluster;
-    leat__addr at;
     uint64_t key; /* the hash of the key it was made for; 0: none */
     int epoll;    /* of the bundle it belongs to; 0: none         */
 } leat__home;
@@ -55,6 +61,7 @@ struct leat_conn {
     bool replica;   /* the server said so when it was connected           */
     int protocol;   /* 2 or 3                                             */
     int64_t timeout_ms;
+    leat__proof proof; /* that the client's durability needs          */
 
     leat__outq out;
     char *in; /* received bytes: in_start..in_end are not yet taken     */
@@ -83,6 +90,7 @@ struct leat_conn {
     uint64_t pushes; /* messages handed to push_fn */
 
     leat_conn *next; /* in the pool */
+    leat__line line; /* in the client's list of what is open */
 };
 
 typedef struct leat__conn_opts {
@@ -123,8 +131,11 @@ leat_code leat__conn_forked(const leat_conn *c, leat_error *err);
  * still, and what does it say of the cluster? */
 void leat__conn_refused(leat_conn *c, leat_bytes text, const leat_error *e);
 
-/* Refuse early: broken, forked, or no room in the window after reading.  While
- * it is `asking`, ASKING is queued, for the next command must be behind it. */
+/* Where `asking` is set: let the next command through.  Called by whoever
+ * pushes commands by itself; leat_conn_send does it. */
+leat_code leat__conn_ask(leat_conn *c, leat_error *err);
+
+/* Refuse early: broken, forked, or no room in the window after reading. */
 leat_code leat__conn_ready(leat_conn *c, leat_error *err);
 
 /* Tell a command without an answer, or with one, how it ended. */

@@ -50,7 +50,7 @@ leat_code leat__client_spawn(leat_client *c, const char *name,
 struct leat__dial {
     pthread_mutex_t lock;
     leat_client *client;
-    leat__addr at;
+    leat__address at;
     int64_t deadline_ns;
     int event_fd;
     bool decided, dropped;
@@ -92,8 +92,9 @@ static void attempt(void *arg)
         dial_free(d);
 }
 
-static leat__dial *start(leat_client *c, const leat__addr *at, leat_bytes key,
-                         int64_t deadline_ns, int event_fd, leat_error *err)
+static leat__dial *start(leat_client *c, const leat__address *at,
+                         leat_bytes key, int64_t deadline_ns, int event_fd,
+                         leat_error *err)
 {
     leat__dial *d = leat__zalloc(sizeof *d + key.n, err);
     if (!d)
@@ -113,7 +114,7 @@ static leat__dial *start(leat_client *c, const leat__addr *at, leat_bytes key,
     return NULL;
 }
 
-leat__dial *leat__dial_start(leat_client *c, const leat__addr *at,
+leat__dial *leat__dial_start(leat_client *c, const leat__address *at,
                              int64_t deadline_ns, int event_fd, leat_error *err)
 {
     return start(c, at, leat_mem(NULL, 0), deadline_ns, event_fd, err);

@@ -20,7 +20,7 @@ leat_code leat__client_spawn(leat_client *c, const char *name,
 typedef struct leat__dial leat__dial;
 
 /* Connect to this master; event_fd is written to when it is decided. */
-leat__dial *leat__dial_start(leat_client *c, const leat__addr *at,
+leat__dial *leat__dial_start(leat_client *c, const leat__address *at,
                              int64_t deadline_ns, int event_fd,
                              leat_error *err);
 

@@ -12,6 +12,7 @@
 #include "base/thread.h"
 #include "redis/bundle.h"
 #include "redis/waker.h"
+#include "redis/watch.h"
 
 #include <poll.h>
 
@@ -122,7 +123,8 @@ bool leat__client_pause(leat_client *c, int64_t ms, int64_t deadline_ns)
 static bool worth_retrying(const leat_error *e)
 {
     return e->retriable && (e->code == LEAT_ECONN || e->code == LEAT_ETIMEOUT ||
-                            e->code == LEAT_EBUSY || e->code == LEAT_EIO);
+                            e->code == LEAT_EBUSY || e->code == LEAT_EIO ||
+                            e->code == LEAT_EUNSAFE);
 }
 
 /* Wait for a turn to connect.  A turn that comes too late is left to others:
@@ -231,12 +233,15 @@ void leat_client_close(leat_client *c)
         return;
     pthread_mutex_lock(&c->lock);
     c->closing = true;
+    c->waiting++; /* the last connection may return meanwhile */
     pthread_cond_broadcast(&c->freed);
     pthread_cond_broadcast(&c->ended);
     pthread_mutex_unlock(&c->lock);
     leat__waker_close(c->waker);
+    leat__watch_close(c->watch);
 
     pthread_mutex_lock(&c->lock);
+    c->waiting--;
     while (c->idle) {
         leat_conn *conn = c->idle;
         c->idle = conn->next;

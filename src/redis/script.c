@@ -4,8 +4,7 @@
  * A call keeps its encoded arguments until it is answered, so that NOSCRIPT
  * (a restarted server, SCRIPT FLUSH) can be answered with the body.  The
  * server did nothing in that case, so sending again is safe.  Inside MULTI the
- * body is sent at once: there the refusal would come too late.  So it is behind
- * ASKING, which holds for one command.
+ * body is sent at once: there the refusal would come too late.
  */
 #include "redis/script.h"
 #include "base/mem.h"
@@ -65,6 +64,8 @@ static leat_code queue(leat_conn *c, const struct leat__script_call *k,
                            : leat_mem(s->sha, 40);
     leat_bytes head[] = { leat_str(body ? "EVAL" : "EVALSHA"), what };
     size_t room = leat__resp_command_size(head, 2) + k->size + 32;
+    if (leat__conn_ask(c, err) != LEAT_OK)
+        return LEAT_ENOMEM;
     char *start = leat__outq_room(&c->out, room, err);
     if (!start)
         return LEAT_ENOMEM;
@@ -91,15 +92,14 @@ leat_code leat__script_send(leat_conn *c, const leat__script *s,
     struct leat__script_call *k = keep(s, keys, nkeys, args, nargs, err);
     if (!k)
         return LEAT_ENOMEM;
-    bool body = c->in_tx || c->asking;
     leat__pending p = { .fn = opts ? opts->fn : NULL,
                         .arg = opts ? opts->arg : NULL,
                         .block_ms = opts ? opts->block_ms : 0,
-                        .script = body ? NULL : k,
+                        .script = c->in_tx ? NULL : k,
                         .kind = c->in_tx ? LEAT__CALL_QUEUED
                                          : LEAT__CALL_PLAIN };
-    rc = queue(c, k, body, p, err);
-    if (rc != LEAT_OK || body)
+    rc = queue(c, k, c->in_tx, p, err);
+    if (rc != LEAT_OK || c->in_tx)
         leat__free(k);
     return rc;
 }

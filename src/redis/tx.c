@@ -43,6 +43,8 @@ static leat_code send_word(leat_conn *c, const char *word,
     leat_code rc = leat__conn_ready(c, err);
     if (rc != LEAT_OK)
         return rc;
+    if (leat__conn_ask(c, err) != LEAT_OK)
+        return LEAT_ENOMEM;
     size_t size = leat__resp_command_size(&arg, 1);
     char *p = leat__outq_room(&c->out, size, err);
     if (!p)

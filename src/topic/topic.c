@@ -113,7 +113,8 @@ static void fill_options(leat_topic_opts *o)
     o->max_wait_ms = o->max_wait_ms ? o->max_wait_ms : MAX_WAIT_MS;
     o->max_message = o->max_message ? o->max_message : MAX_MESSAGE;
     o->timeout_ms = o->timeout_ms ? o->timeout_ms : TIMEOUT_MS;
-    o->replicas_ms = o->replicas_ms ? o->replicas_ms : REPLICAS_MS;
+    if (o->replicas > 0 && o->replicas_ms == 0)
+        o->replicas_ms = REPLICAS_MS;
 }
 
 static leat_code find(leat_topic *t, leat_error *err)
