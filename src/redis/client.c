@@ -11,8 +11,12 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "base/thread.h"
+#include "redis/bundle.h"
+#include "redis/cluster.h"
 #include "redis/facts.h"
+#include "redis/sentinel.h"
 #include "redis/waker.h"
+#include "redis/watch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -50,6 +54,34 @@ static leat_code check_name(const char *name, leat_error *err)
     return LEAT_OK;
 }
 
+static leat_code fill_demand(leat_client *c, leat_error *err)
+{
+    const leat__url *u = &c->url;
+    leat_client_opts *o = &c->opts;
+    o->durability = o->durability ? o->durability : u->durability;
+    o->replicas = o->replicas ? o->replicas : u->replicas;
+    if ((unsigned)o->durability > LEAT_OUTBOX || o->replicas < 0 ||
+        o->replicas_ms < 0)
+        return leat__fail(err, LEAT_EINVAL,
+                          "durability is a class from 0 to 4, replicas and "
+                          "their time cannot be negative");
+    if (o->replicas > 0 && o->durability != LEAT_REPLICATED)
+        return leat__fail(err, LEAT_EINVAL,
+                          "replicas mean nothing to durability '%s', ask for "
+                          "'replicated'",
+                          leat_durability_name(o->durability));
+    if (o->durability == LEAT_REPLICATED && o->replicas == 0)
+        o->replicas = 1;
+    if (o->durability >= LEAT_SYNCED && o->window == 1)
+        o->window = 2; /* a write and its proof */
+    c->demand = (leat__demand){ .asked = o->durability,
+                                .replicas = o->replicas,
+                                .wait_ms = pick(o->replicas_ms, 0, 0),
+                                .evicting = o->allow_eviction,
+                                .weak = o->allow_weak };
+    return LEAT_OK;
+}
+
 static leat_code fill_options(leat_client *c, const leat_client_opts *opts,
                               leat_error *err)
 {
@@ -69,29 +101,28 @@ static leat_code fill_options(leat_client *c, const leat_client_opts *opts,
         return leat__fail(err, LEAT_EINVAL,
                           "times, window and pool size cannot be negative");
 
-    leat_code rc = set_text(&c->name, o->name, u->client_name, "leat", err);
+    leat_code rc = fill_demand(c, err);
+    if (rc == LEAT_OK)
+        rc = set_text(&c->name, o->name, u->client_name, "leat", err);
     if (rc == LEAT_OK)
         rc = check_name(c->name, err);
     if (rc == LEAT_OK)
         rc = set_text(&c->user, o->user, u->user, NULL, err);
     if (rc == LEAT_OK)
         rc = set_text(&c->password, o->password, u->password, NULL, err);
+    if (rc == LEAT_OK && u->kind == LEAT__URL_SENTINEL) {
+        c->sentinel = leat__sentinel_new(c, o->sentinel_user,
+                                         o->sentinel_password, err);
+        rc = c->sentinel ? LEAT_OK : LEAT_ENOMEM;
+    }
     o->name = o->user = o->password = NULL; /* the caller's */
+    o->sentinel_user = o->sentinel_password = NULL;
     c->login = (leat__login){ .user = c->user,
                               .password = c->password,
                               .name = c->name,
                               .db = u->db,
                               .resp2 = o->resp2 };
     return rc;
-}
-
-static leat_code supported(const leat__url *u, leat_error *err)
-{
-    if (u->kind == LEAT__URL_SENTINEL || u->kind == LEAT__URL_CLUSTER)
-        return leat__fail(err, LEAT_ENOTSUP, "%s is not part of this version",
-                          u->kind == LEAT__URL_CLUSTER ? "Redis Cluster"
-                                                       : "Redis Sentinel");
-    return LEAT_OK;
 }
 
 /* What the options say goes before the URL.  TLS that is asked for in the
@@ -155,6 +186,7 @@ static leat_client *client_new(leat_error *err)
     if (leat__cond_init(&c->ended, err) != LEAT_OK)
         goto no_ended;
     pthread_mutex_init(&c->lock, NULL);
+    leat__lines_init(&c->lines);
     return c;
 
 no_ended:
@@ -162,6 +194,31 @@ no_ended:
 no_freed:
     leat__free(c);
     return NULL;
+}
+
+/* A bundle opens a connection to each master: its turns are more. */
+static leat_code know_cluster(leat_client *c, int64_t deadline_ns,
+                              leat_error *err)
+{
+    if (c->cluster)
+        return LEAT_OK;
+    c->cluster = leat__cluster_open(c, deadline_ns, err);
+    if (!c->cluster)
+        return LEAT_ECONN;
+    int turns = c->opts.pool_size *
+                (int)leat__cluster_masters(c->cluster, NULL, 0);
+    leat__budget_init(&c->budget, turns, 2 * turns);
+    return LEAT_OK;
+}
+
+static leat_conn *first_try(leat_client *c, int64_t deadline_ns,
+                            leat_error *err)
+{
+    if (!leat__client_clustered(c))
+        return leat__client_dial(c, deadline_ns, err);
+    return know_cluster(c, deadline_ns, err) == LEAT_OK
+               ? leat__bundle_open(c, deadline_ns, err)
+               : NULL;
 }
 
 /* A refused connection is told at once: at the start it is more likely a wrong
@@ -172,7 +229,7 @@ static leat_code first_connection(leat_client *c, leat_error *err)
     leat__backoff wait = { .base_ms = 20, .cap_ms = 200 };
     leat_error e;
     for (;;) {
-        leat_conn *conn = leat__client_dial(c, deadline, &e);
+        leat_conn *conn = first_try(c, deadline, &e);
         if (conn) {
             c->total = 1;
             c->idle = conn;
@@ -199,8 +256,8 @@ leat_client *leat_client_open(const char *url, const leat_client_opts *opts,
     if (!c)
         return NULL;
     if (leat__url_parse(&c->url, leat_str(url), err) != LEAT_OK ||
-        supported(&c->url, err) != LEAT_OK || print_url(c, err) != LEAT_OK ||
-        fill_options(c, opts, err) != LEAT_OK || set_tls(c, err) != LEAT_OK)
+        print_url(c, err) != LEAT_OK || fill_options(c, opts, err) != LEAT_OK ||
+        set_tls(c, err) != LEAT_OK)
         goto fail;
     count_into(c);
     leat__budget_init(&c->budget, c->opts.pool_size, 2 * c->opts.pool_size);
@@ -212,16 +269,24 @@ leat_client *leat_client_open(const char *url, const leat_client_opts *opts,
     }
     if (first_connection(c, err) != LEAT_OK)
         goto fail;
+    if (c->sentinel && !(c->watch = leat__watch_open(c, err))) {
+        leat_client_close(c); /* there is a connection already */
+        return NULL;
+    }
+    c->opened = true;
     return c;
 
 fail:
-    leat__client_destroy(c);
+    leat_client_close(c); /* a thread of it may still run */
     return NULL;
 }
 
 void leat__client_destroy(leat_client *c)
 {
+    leat__cluster_free(c->cluster);
     leat__embedded_detach(c->embedded);
+    leat__sentinel_free(c->sentinel);
+    leat__lines_release(&c->lines);
     leat__tls_free(c->tls);
     leat__url_release(&c->url);
     leat__free_secret(c->password);
@@ -252,6 +317,13 @@ static leat__transport *open_address(leat_client *c, const leat__url_host *at,
     return leat__transport_tcp(at->name, at->port, deadline_ns, err);
 }
 
+leat__transport *leat__client_transport(leat_client *c,
+                                        const leat__url_host *at,
+                                        int64_t deadline_ns, leat_error *err)
+{
+    return open_address(c, at, deadline_ns, err);
+}
+
 static leat__transport *open_socket(leat_client *c, int64_t deadline_ns,
                                     leat_error *err)
 {
@@ -265,29 +337,44 @@ static leat__transport *open_socket(leat_client *c, int64_t deadline_ns,
                                 err);
 }
 
-/* Say once what is weak here; what is unsafe is refused. */
-static leat_code judge(leat_client *c, const leat_server *s, leat_error *err)
+/* At the start a server that is not good enough is told at once: it is a matter
+ * of its configuration.  Later it may be a wrong one that a failover led to, or
+ * be set right again: then it is tried for as long as somebody waits. */
+static leat_code refuse(leat_client *c, const leat_error *e, leat_error *err)
 {
-    if (leat__facts_evicts(s) && !c->opts.allow_eviction)
-        return leat__fail(err, LEAT_EUNSAFE,
-                          "the server may evict messages (maxmemory-policy "
-                          "%s), set it to noeviction or allow eviction",
-                          s->maxmemory_policy);
     pthread_mutex_lock(&c->lock);
-    bool first = !c->warned;
+    bool later = c->opened, news = later && !c->refused;
+    c->refused = true;
+    pthread_mutex_unlock(&c->lock);
+    if (news)
+        leat__log(&c->opts.log, LEAT_LOG_WARN, "%s: %s", c->shown, e->msg);
+    return leat__fail_retriable(err, e->code, later || e->retriable, "%s",
+                                e->msg);
+}
+
+/* Say once what is weak here; what is unsafe is refused. */
+static leat_code judge(leat_client *c, leat_conn *conn, const leat_server *s,
+                       leat_error *err)
+{
+    leat_error e;
+    leat_level level;
+    if (leat__durability_judge(s, &c->demand, &e) != LEAT_OK)
+        return refuse(c, &e, err);
+    conn->proof = leat__durability_proof(s, &c->demand);
+    pthread_mutex_lock(&c->lock);
+    bool first = !c->warned, again = c->refused;
     c->warned = true;
+    c->refused = false;
     c->server = *s;
     pthread_mutex_unlock(&c->lock);
+    if (again)
+        leat__log(&c->opts.log, LEAT_LOG_INFO,
+                  "%s: the server keeps what was asked for again", c->shown);
     if (!first)
         return LEAT_OK;
-    if (!s->version[0])
-        leat__log(&c->opts.log, LEAT_LOG_WARN,
-                  "INFO is refused: cannot see whether the server evicts or "
-                  "keeps its data");
-    else if (!s->aof)
-        leat__log(&c->opts.log, LEAT_LOG_WARN,
-                  "appendonly is off: a restart of the server may forget "
-                  "messages, set appendonly yes");
+    const char *remark = leat__durability_remark(s, &c->demand, &level);
+    if (remark)
+        leat__log(&c->opts.log, level, "%s", remark);
     if (!s->has_scripts)
         leat__log(&c->opts.log, LEAT_LOG_WARN,
                   "EVAL is refused: what moves messages needs scripts, allow "
@@ -303,10 +390,16 @@ static leat_code introduce(leat_client *c, leat_conn *conn, int64_t deadline_ns,
     int64_t left = leat__left_ms(deadline_ns);
     conn->timeout_ms = left > 0 ? left : 1;
     leat_code rc = leat__handshake(conn, &c->login, err);
+    if (rc == LEAT_OK && c->sentinel)
+        rc = leat__sentinel_verify(conn, err);
     if (rc == LEAT_OK)
-        rc = leat__facts_ask(conn, c->opts.as_redis_6_0, &s, err);
+        rc = leat__facts_ask(conn, c->opts.as_redis_6_0, c->demand.asked, &s,
+                             err);
     if (rc == LEAT_OK)
-        rc = judge(c, &s, err);
+        rc = judge(c, conn, &s, err);
+    if (rc == LEAT_OK)
+        conn->replica = strcmp(s.role, "slave") == 0;
+    conn->stale = false; /* the key of a question may be another node's */
     conn->timeout_ms = c->opts.timeout_ms;
     return rc;
 }
@@ -338,6 +431,19 @@ static void as_connect_error(leat_error *e)
         e->code = LEAT_ECONN;
 }
 
+/* Before the first word is said: whoever cuts finds it from now on. */
+static void enter(leat_client *c, leat_conn *conn, const leat__url_host *at)
+{
+    leat__address a;
+    leat__address_set(&a, at ? at->name : NULL, at ? at->port : 0);
+    leat__line_enter(&c->lines, conn, &a);
+}
+
+size_t leat__client_cut(leat_client *c, leat__keep_fn *keep, void *arg)
+{
+    return leat__lines_cut(&c->lines, keep, arg);
+}
+
 leat_conn *leat__client_dial_at(leat_client *c, const leat__url_host *at,
                                 int64_t deadline_ns, leat_error *err)
 {
@@ -356,6 +462,8 @@ leat_conn *leat__client_dial_at(leat_client *c, const leat__url_host *at,
     leat_conn *conn = t ? leat__conn_new(t, &o, &e) : NULL;
     if (t && !conn)
         t->ops->close(t);
+    if (conn)
+        enter(c, conn, at);
     if (conn && introduce(c, conn, deadline_ns, &e) != LEAT_OK) {
         if (!conn->t && conn->why.code == LEAT_EAUTH)
             e = conn->why; /* TLS 1.3 tells of it only now */
@@ -376,13 +484,18 @@ leat_conn *leat__client_dial_at(leat_client *c, const leat__url_host *at,
 leat_conn *leat__client_dial(leat_client *c, int64_t deadline_ns,
                              leat_error *err)
 {
+    if (c->sentinel)
+        return leat__sentinel_dial(c->sentinel, deadline_ns, err);
+    if (c->cluster)
+        return leat__cluster_dial_any(c->cluster, deadline_ns, err);
     return leat__client_dial_at(c, c->url.hosts, deadline_ns, err);
 }
 
 leat_conn *leat__client_dial_key(leat_client *c, leat_bytes key,
                                  int64_t deadline_ns, leat_error *err)
 {
-    (void)key; /* one server has them all */
+    if (c->cluster)
+        return leat__cluster_dial_key(c->cluster, key, deadline_ns, err);
     return leat__client_dial(c, deadline_ns, err);
 }
 
@@ -404,6 +517,12 @@ leat_code leat_client_nodes(leat_client *c, leat_node *out, size_t room,
     leat_code rc = leat__client_own(c, err);
     if (rc != LEAT_OK)
         return rc;
+    if (c->sentinel)
+        return leat__sentinel_nodes(c->sentinel, out, room, n, err);
+    if (c->cluster) {
+        leat__cluster_nodes(c->cluster, out, room, n);
+        return LEAT_OK;
+    }
     *n = 1;
     if (room == 0)
         return LEAT_OK;
@@ -432,4 +551,14 @@ leat_code leat_client_server(leat_client *c, leat_server *out, leat_error *err)
     *out = c->server;
     pthread_mutex_unlock(&c->lock);
     return LEAT_OK;
+}
+
+leat_code leat_client_durability(leat_client *c, leat_durability_report *out,
+                                 leat_error *err)
+{
+    leat_server s;
+    leat_code rc = leat_client_server(c, &s, err);
+    if (rc == LEAT_OK)
+        leat__durability_describe(&s, &c->demand, out);
+    return rc;
 }

@@ -6,6 +6,7 @@
 
 #include "base/backoff.h"
 #include "redis/conn.h"
+#include "redis/durability.h"
 #include "redis/embedded.h"
 #include "redis/handshake.h"
 #include "redis/tls.h"
@@ -13,6 +14,9 @@
 #include <pthread.h>
 
 typedef struct leat__waker leat__waker;
+typedef struct leat__sentinel leat__sentinel;
+typedef struct leat__watch leat__watch;
+struct leat__cluster;
 
 struct leat_client {
     leat__url url;
@@ -20,6 +24,7 @@ struct leat_client {
     char *name, *user, *password;
     leat_client_opts opts; /* with the defaults filled in */
     leat__login login;
+    leat__demand demand;
     leat__embedded *embedded;
     leat__tls *tls; /* NULL: plain */
     leat_counter *connects, *failures;
@@ -34,8 +39,16 @@ struct leat_client {
     bool closing;
     leat_server server; /* of the newest connection */
     bool warned;        /* of what the server lacks */
+    bool opened;        /* a first server was good  */
+    bool refused;       /* the last one was not     */
     leat__budget budget;
     leat__waker *waker; /* made at first use */
+    int helpers;        /* threads that need the client to live */
+
+    leat__lines lines;             /* every connection that is open  */
+    leat__sentinel *sentinel;      /* NULL: the URL names no service */
+    leat__watch *watch;            /* likewise                       */
+    struct leat__cluster *cluster; /* NULL: it is none                */
 };
 
 /* One try: socket, handshake, facts, rules.  Not counted in the pool. */
@@ -52,6 +65,15 @@ leat_conn *leat__client_dial_at(leat_client *c, const leat__url_host *at,
 leat_conn *leat__client_dial_key(leat_client *c, leat_bytes key,
                                  int64_t deadline_ns, leat_error *err);
 
+/* Bytes to and from this address, as the URL wants it: with TLS or without. */
+leat__transport *leat__client_transport(leat_client *c,
+                                        const leat__url_host *at,
+                                        int64_t deadline_ns, leat_error *err);
+
+/* Shut down every open connection of the client that keep does not want; their
+ * owners see an ordinary break.  How many. */
+size_t leat__client_cut(leat_client *c, leat__keep_fn *keep, void *arg);
+
 /* Are keys of different slots on different servers, so that one command cannot
  * name both? */
 bool leat__client_clustered(const leat_client *c);
@@ -66,6 +88,10 @@ bool leat__client_pause(leat_client *c, int64_t ms, int64_t deadline_ns);
 
 /* Every handle of the parent is refused in a forked child. */
 leat_code leat__client_own(const leat_client *c, leat_error *err);
+
+/* Until it is let go of, the client lives, though it may be closed. */
+leat_code leat__client_hold(leat_client *c, leat_error *err);
+void leat__client_let_go(leat_client *c);
 
 /* Free what is left once nothing is lent. */
 void leat__client_destroy(leat_client *c);

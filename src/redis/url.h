@@ -8,9 +8,11 @@
  *   embedded:  or  embedded:///directory      a private server of ours
  *
  * Query parameters: db, user, password, client_name, timeout, connect_timeout
- * (500ms, 5s, or plain milliseconds), protocol (2 or 3), pool_size, and with
- * TLS cafile, cadir, cert, key, insecure.  Any other is refused: a misspelt
- * option that is silently ignored is found too late.
+ * (500ms, 5s, or plain milliseconds), protocol (2 or 3), pool_size, durability
+ * (executed, logged, synced, replicated, outbox or 0 to 4), replicas, with TLS
+ * cafile, cadir, cert, key, insecure, and for the sentinels' own login
+ * sentinel_user, sentinel_password.  Any other is refused: a misspelt option
+ * that is silently ignored is found too late.
  *
  * No error message quotes any part of the text but the name of a parameter,
  * for a URL that is damaged may carry its password anywhere.
@@ -20,6 +22,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include <leat/redis.h>
 
 #define LEAT__URL_MAX   4096  /* bytes of text             */
 #define LEAT__URL_HOSTS 64    /* of a cluster or sentinels */
@@ -56,18 +59,22 @@ typedef struct leat__url {
     int64_t timeout_ms;
     int protocol; /* 2 or 3 */
     int pool_size;
+    leat_durability durability;
+    int replicas;
     char *cafile, *cadir, *cert, *key;
     bool insecure;
+    char *sentinel_user;
+    char *sentinel_password; /* wiped on release */
 } leat__url;
 
 /* Fill *u, whose old contents are not looked at.  On failure it is empty and
  * needs no release. */
 leat_code leat__url_parse(leat__url *u, leat_bytes text, leat_error *err);
 
-/* Append the normal form, in which a password reads "***". */
+/* Append the normal form, in which every password reads "***". */
 leat_code leat__url_print(const leat__url *u, leat__buf *out, leat_error *err);
 
-/* Free the contents, wiping the password; an empty or zeroed one is fine. */
+/* Free the contents, wiping the passwords; an empty or zeroed one is fine. */
 void leat__url_release(leat__url *u);
 
 #endif
