@@ -161,6 +161,16 @@ static void settle(leat__producer *p, const tally *y)
         leat__quota_give(p->quota, y->n, y->bytes);
 }
 
+static void note(leat__producer *p, const leat__item *item,
+                 const leat__verdict *v)
+{
+    if (v->code == LEAT_OK)
+        leat__loss_note(p->loss, item->partition,
+                        (leat_position){ .ms = v->ms, .seq = v->seq },
+                        leat_mem(item->bytes, item->size),
+                        p->heads[item->partition - p->first].n);
+}
+
 /* Tell all verdicts below `until`.  Only this thread moves head. */
 static void tell(leat__producer *p, uint64_t until)
 {
@@ -169,6 +179,7 @@ static void tell(leat__producer *p, uint64_t until)
         const leat__item *item = leat__backlog_next(&p->told);
         y.n++;
         y.bytes += item->size;
+        note(p, item, &p->verdicts[i & p->mask]);
         tell_verdict(item, &p->verdicts[i & p->mask], &y);
     }
     settle(p, &y);
@@ -267,7 +278,9 @@ static void connect_once(leat__producer *p)
     if (stopping(p))
         return;
     leat_conn *c = dial(p);
-    if (c && leat__heir_take(&p->heir, c, &p->why) != LEAT_OK) {
+    if (c &&
+        (leat__heir_take(&p->heir, c, &p->why) != LEAT_OK ||
+         leat__loss_check(p->loss, c, p->heir.server, &p->why) != LEAT_OK)) {
         leat__conn_free(c);
         c = NULL;
     }
@@ -336,7 +349,9 @@ static void leave_useless(leat__producer *p)
     const leat__verdict *v = leat__producer_refusal(p);
     if (!c->t || leat__conn_waiting(c) > 0 || (!c->stale && !p->no_memory))
         return;
-    if (v)
+    if (leat__loss_suspects(p->loss))
+        leat__fail(&e, LEAT_ECONN, "an acknowledged message is missing");
+    else if (v)
         leat__fail_retriable(&e, v->code, v->retriable, "%s",
                              v->text ? v->text->msg : leat_code_text(v->code));
     else if (c->stale)
@@ -354,6 +369,9 @@ static nap plan_nap(const leat__producer *p)
     nap z = { .fd = leat_conn_fd(c),
               .events = POLLIN,
               .until_ns = leat__conn_deadline(c) };
+    int64_t look = leat__loss_due(p->loss);
+    if (look < z.until_ns)
+        z.until_ns = look;
     if (leat__outq_left(&c->out) > 0)
         z.events |= POLLOUT;
     z.full = p->full && leat__conn_waiting(c) > 0;
@@ -401,6 +419,8 @@ static void turn(leat__producer *p, bool readable, nap *z)
     if (c->t && leat__outq_left(&c->out) > 0)
         (void)leat__conn_write_some(c, NULL);
     look_again(p);
+    if (c->t)
+        leat__loss_look(p->loss, c, leat__now_ns());
     if (c->t)
         sent = leat__producer_send(p);
     leave_useless(p);
@@ -451,4 +471,6 @@ void leat__producer_finish(leat__producer *p)
     leat__fail(&e, LEAT_ECLOSED, "not sent before the topic was closed: %.120s",
                p->why.msg);
     fail_queued(p, INT64_MAX, &e);
+    leat__loss_free(p->loss);
+    p->loss = NULL;
 }
