@@ -30,7 +30,7 @@
 
 /* As LEAT__PRINT_BYTES and LEAT__PRINT_EACH. */
 #define MOST "128"
-#define EACH "32"
+#define EACH "96"
 
 #define SOON_NS INT64_C(20000000)
 #define LOOK_NS INT64_C(1000000000)
@@ -50,7 +50,7 @@ enum {
     FACTS = 5                /* before the entries in an answer           */
 };
 
-_Static_assert(LEAT__PRINT_BYTES == 128 && LEAT__PRINT_EACH == 32,
+_Static_assert(LEAT__PRINT_BYTES == 128 && LEAT__PRINT_EACH == 96,
                "see MOST and EACH");
 
 /* ---- life ------------------------------------------------------------- */
