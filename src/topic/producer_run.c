@@ -387,9 +387,6 @@ static nap plan_nap(const leat__producer *p)
     nap z = { .fd = leat_conn_fd(c),
               .events = POLLIN,
               .until_ns = leat__conn_deadline(c) };
-    int64_t look = leat__loss_due(p->loss);
-    if (look < z.until_ns)
-        z.until_ns = look;
     if (leat__outq_left(&c->out) > 0)
         z.events |= POLLOUT;
     z.full = p->full && leat__conn_waiting(c) > 0;
@@ -420,6 +417,8 @@ static void shorten(leat__producer *p, nap *z, bool sent_all)
         most = 0;
     else if (!for_ever)
         most = leat__deadline_ns(TICK_MS);
+    int64_t look = leat__loss_due(p->loss);
+    most = look < most ? look : most;
     if (most < z->until_ns)
         z->until_ns = most;
 }
