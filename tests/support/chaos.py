@@ -84,10 +84,13 @@ class Rig:
         self.children.append(p)
         return p
 
-    def kill(self, p):
+    def end(self, p):
         p.kill()
         p.wait()
         self.children.remove(p)
+
+    def kill(self, p):
+        self.end(p)
         self.counts["kills"] += 1
 
     def pause(self, p, seconds):
