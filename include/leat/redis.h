@@ -124,7 +124,7 @@ typedef struct leat_client_opts {
 } leat_client_opts;
 
 /* Open a client: parse the URL, connect once, look at the server.  Schemes:
- * redis:// unix:// embedded: (rediss://, redis+sentinel://, redis+cluster://
+ * redis:// unix:// embedded: redis+sentinel:// (rediss://, redis+cluster://
  * are parsed and refused in this version).  NULL on failure. */
 LEAT_API leat_client *leat_client_open(const char *url,
                                        const leat_client_opts *opts,

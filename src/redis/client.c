@@ -12,7 +12,9 @@
 #include "base/system.h"
 #include "base/thread.h"
 #include "redis/facts.h"
+#include "redis/sentinel.h"
 #include "redis/waker.h"
+#include "redis/watch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -76,7 +78,13 @@ static leat_code fill_options(leat_client *c, const leat_client_opts *opts,
         rc = set_text(&c->user, o->user, u->user, NULL, err);
     if (rc == LEAT_OK)
         rc = set_text(&c->password, o->password, u->password, NULL, err);
+    if (rc == LEAT_OK && u->kind == LEAT__URL_SENTINEL) {
+        c->sentinel = leat__sentinel_new(c, o->sentinel_user,
+                                         o->sentinel_password, err);
+        rc = c->sentinel ? LEAT_OK : LEAT_ENOMEM;
+    }
     o->name = o->user = o->password = NULL; /* the caller's */
+    o->sentinel_user = o->sentinel_password = NULL;
     c->login = (leat__login){ .user = c->user,
                               .password = c->password,
                               .name = c->name,
@@ -89,10 +97,9 @@ static leat_code supported(const leat__url *u, leat_error *err)
 {
     if (u->tls)
         return leat__fail(err, LEAT_ENOTSUP, "TLS is not part of this version");
-    if (u->kind == LEAT__URL_SENTINEL || u->kind == LEAT__URL_CLUSTER)
-        return leat__fail(err, LEAT_ENOTSUP, "%s is not part of this version",
-                          u->kind == LEAT__URL_CLUSTER ? "Redis Cluster"
-                                                       : "Redis Sentinel");
+    if (u->kind == LEAT__URL_CLUSTER)
+        return leat__fail(err, LEAT_ENOTSUP,
+                          "Redis Cluster is not part of this version");
     return LEAT_OK;
 }
 
@@ -128,6 +135,7 @@ static leat_client *client_new(leat_error *err)
     if (leat__cond_init(&c->ended, err) != LEAT_OK)
         goto no_ended;
     pthread_mutex_init(&c->lock, NULL);
+    leat__lines_init(&c->lines);
     return c;
 
 no_ended:
@@ -185,6 +193,10 @@ leat_client *leat_client_open(const char *url, const leat_client_opts *opts,
     }
     if (first_connection(c, err) != LEAT_OK)
         goto fail;
+    if (c->sentinel && !(c->watch = leat__watch_open(c, err))) {
+        leat_client_close(c); /* there is a connection already */
+        return NULL;
+    }
     return c;
 
 fail:
@@ -195,6 +207,8 @@ fail:
 void leat__client_destroy(leat_client *c)
 {
     leat__embedded_detach(c->embedded);
+    leat__sentinel_free(c->sentinel);
+    leat__lines_release(&c->lines);
     leat__url_release(&c->url);
     leat__free_secret(c->password);
     leat__free(c->user);
@@ -220,6 +234,13 @@ static leat__transport *open_address(leat_client *c, const leat__url_host *at,
 {
     (void)c;
     return leat__transport_tcp(at->name, at->port, deadline_ns, err);
+}
+
+leat__transport *leat__client_transport(leat_client *c,
+                                        const leat__url_host *at,
+                                        int64_t deadline_ns, leat_error *err)
+{
+    return open_address(c, at, deadline_ns, err);
 }
 
 static leat__transport *open_socket(leat_client *c, int64_t deadline_ns,
@@ -273,6 +294,8 @@ static leat_code introduce(leat_client *c, leat_conn *conn, int64_t deadline_ns,
     int64_t left = leat__left_ms(deadline_ns);
     conn->timeout_ms = left > 0 ? left : 1;
     leat_code rc = leat__handshake(conn, &c->login, err);
+    if (rc == LEAT_OK && c->sentinel)
+        rc = leat__sentinel_verify(conn, err);
     if (rc == LEAT_OK)
         rc = leat__facts_ask(conn, c->opts.as_redis_6_0, &s, err);
     if (rc == LEAT_OK)
@@ -286,6 +309,19 @@ static void as_connect_error(leat_error *e)
 {
     if (e && (e->code == LEAT_EUNKNOWN || e->code == LEAT_EPROTO))
         e->code = LEAT_ECONN;
+}
+
+/* Before the first word is said: whoever cuts finds it from now on. */
+static void enter(leat_client *c, leat_conn *conn, const leat__url_host *at)
+{
+    leat__address a;
+    leat__address_set(&a, at ? at->name : NULL, at ? at->port : 0);
+    leat__line_enter(&c->lines, conn, &a);
+}
+
+size_t leat__client_cut(leat_client *c, leat__keep_fn *keep, void *arg)
+{
+    return leat__lines_cut(&c->lines, keep, arg);
 }
 
 leat_conn *leat__client_dial_at(leat_client *c, const leat__url_host *at,
@@ -306,6 +342,8 @@ leat_conn *leat__client_dial_at(leat_client *c, const leat__url_host *at,
     leat_conn *conn = t ? leat__conn_new(t, &o, &e) : NULL;
     if (t && !conn)
         t->ops->close(t);
+    if (conn)
+        enter(c, conn, at);
     if (conn && introduce(c, conn, deadline_ns, &e) != LEAT_OK) {
         leat__conn_free(conn);
         conn = NULL;
@@ -322,6 +360,8 @@ leat_conn *leat__client_dial_at(leat_client *c, const leat__url_host *at,
 leat_conn *leat__client_dial(leat_client *c, int64_t deadline_ns,
                              leat_error *err)
 {
+    if (c->sentinel)
+        return leat__sentinel_dial(c->sentinel, deadline_ns, err);
     return leat__client_dial_at(c, c->url.hosts, deadline_ns, err);
 }
 
@@ -350,6 +390,8 @@ leat_code leat_client_nodes(leat_client *c, leat_node *out, size_t room,
     leat_code rc = leat__client_own(c, err);
     if (rc != LEAT_OK)
         return rc;
+    if (c->sentinel)
+        return leat__sentinel_nodes(c->sentinel, out, room, n, err);
     *n = 1;
     if (room == 0)
         return LEAT_OK;

@@ -12,6 +12,8 @@
 #include <pthread.h>
 
 typedef struct leat__waker leat__waker;
+typedef struct leat__sentinel leat__sentinel;
+typedef struct leat__watch leat__watch;
 
 struct leat_client {
     leat__url url;
@@ -34,6 +36,10 @@ struct leat_client {
     bool warned;        /* of what the server lacks */
     leat__budget budget;
     leat__waker *waker; /* made at first use */
+
+    leat__lines lines;        /* every connection that is open  */
+    leat__sentinel *sentinel; /* NULL: the URL names no service */
+    leat__watch *watch;       /* likewise                       */
 };
 
 /* One try: socket, handshake, facts, rules.  Not counted in the pool. */
@@ -49,6 +55,15 @@ leat_conn *leat__client_dial_at(leat_client *c, const leat__url_host *at,
  * stale, and the next dial leads where they pointed. */
 leat_conn *leat__client_dial_key(leat_client *c, leat_bytes key,
                                  int64_t deadline_ns, leat_error *err);
+
+/* Bytes to and from this address, as the URL wants it: with TLS or without. */
+leat__transport *leat__client_transport(leat_client *c,
+                                        const leat__url_host *at,
+                                        int64_t deadline_ns, leat_error *err);
+
+/* Shut down every open connection of the client that keep does not want; their
+ * owners see an ordinary break.  How many. */
+size_t leat__client_cut(leat_client *c, leat__keep_fn *keep, void *arg);
 
 /* Are keys of different slots on different servers, so that one command cannot
  * name both? */

@@ -135,6 +135,7 @@ leat_code leat__conn_break(leat_conn *c, const leat_error *cause)
 {
     if (!c->t)
         return cause->code;
+    leat__line_leave(c);
     c->t->ops->close(c->t);
     c->t = NULL;
     c->why = *cause;

@@ -5,6 +5,7 @@
 #define LEAT_REDIS_CONN_H
 
 #include "base/buf.h"
+#include "redis/line.h"
 #include "redis/outq.h"
 #include "redis/resp.h"
 #include "redis/transport.h"
@@ -70,6 +71,7 @@ struct leat_conn {
     uint64_t pushes; /* messages handed to push_fn */
 
     leat_conn *next; /* in the pool */
+    leat__line line; /* in the client's list of what is open */
 };
 
 typedef struct leat__conn_opts {

@@ -12,6 +12,7 @@
 #include "base/thread.h"
 #include "redis/client.h"
 #include "redis/waker.h"
+#include "redis/watch.h"
 
 #include <poll.h>
 
@@ -201,12 +202,15 @@ void leat_client_close(leat_client *c)
         return;
     pthread_mutex_lock(&c->lock);
     c->closing = true;
+    c->waiting++; /* the last connection may return meanwhile */
     pthread_cond_broadcast(&c->freed);
     pthread_cond_broadcast(&c->ended);
     pthread_mutex_unlock(&c->lock);
     leat__waker_close(c->waker);
+    leat__watch_close(c->watch);
 
     pthread_mutex_lock(&c->lock);
+    c->waiting--;
     while (c->idle) {
         leat_conn *conn = c->idle;
         c->idle = conn->next;

@@ -472,6 +472,7 @@ typedef struct param {
     const char *name;
     leat_code (*read)(leat__url *u, span value, leat_error *err);
     bool tls; /* means nothing without */
+    bool sentinel;
 } param;
 
 static leat_code read_wait(span s, const char *part, int64_t *ms,
@@ -585,20 +586,32 @@ static leat_code read_insecure(leat__url *u, span s, leat_error *err)
     return LEAT_OK;
 }
 
+static leat_code read_sentinel_user(leat__url *u, span s, leat_error *err)
+{
+    return read_text(s, "sentinel_user", true, &u->sentinel_user, err);
+}
+
+static leat_code read_sentinel_password(leat__url *u, span s, leat_error *err)
+{
+    return read_text(s, "sentinel_password", true, &u->sentinel_password, err);
+}
+
 static const param params[] = {
-    { "db", read_db, false },
-    { "user", read_param_user, false },
-    { "password", read_password, false },
-    { "client_name", read_client_name, false },
-    { "timeout", read_timeout, false },
-    { "connect_timeout", read_connect_timeout, false },
-    { "protocol", read_protocol, false },
-    { "pool_size", read_pool_size, false },
-    { "cafile", read_cafile, true },
-    { "cadir", read_cadir, true },
-    { "cert", read_cert, true },
-    { "key", read_key, true },
-    { "insecure", read_insecure, true },
+    { "db", read_db, false, false },
+    { "user", read_param_user, false, false },
+    { "password", read_password, false, false },
+    { "client_name", read_client_name, false, false },
+    { "timeout", read_timeout, false, false },
+    { "connect_timeout", read_connect_timeout, false, false },
+    { "protocol", read_protocol, false, false },
+    { "pool_size", read_pool_size, false, false },
+    { "cafile", read_cafile, true, false },
+    { "cadir", read_cadir, true, false },
+    { "cert", read_cert, true, false },
+    { "key", read_key, true, false },
+    { "insecure", read_insecure, true, false },
+    { "sentinel_user", read_sentinel_user, false, true },
+    { "sentinel_password", read_sentinel_password, false, true },
 };
 #define PARAMS (sizeof params / sizeof *params)
 
@@ -649,6 +662,11 @@ static leat_code read_param(leat__url *u, span value, const param *p,
                           "url: the parameter '%s' needs TLS; write rediss in "
                           "place of redis",
                           p->name);
+    if (p->sentinel && u->kind != LEAT__URL_SENTINEL)
+        return leat__fail(err, LEAT_EINVAL,
+                          "url: the parameter '%s' belongs to "
+                          "redis+sentinel://",
+                          p->name);
     if (u->kind == LEAT__URL_EMBEDDED &&
         (p->read == read_password || p->read == read_param_user))
         return leat__fail(err, LEAT_EINVAL,
@@ -674,7 +692,8 @@ static leat_code read_query(leat__url *u, span s, leat_error *err)
         leat_code rc = read_param(u, value, p, &seen, err);
         if (rc != LEAT_OK)
             return rc;
-        after_secret = p->read == read_password;
+        after_secret = p->read == read_password ||
+                       p->read == read_sentinel_password;
     }
     return LEAT_OK;
 }
@@ -749,6 +768,8 @@ void leat__url_release(leat__url *u)
     leat__free(u->cadir);
     leat__free(u->cert);
     leat__free(u->key);
+    leat__free(u->sentinel_user);
+    leat__free_secret(u->sentinel_password);
     memset(u, 0, sizeof *u);
 }
 
@@ -861,6 +882,10 @@ static leat_code put_query(const leat__url *u, leat__buf *b, leat_error *err)
         rc = put_text(b, "key", u->key, &sep, err);
     if (rc == LEAT_OK && u->insecure)
         rc = put_text(b, "insecure", "true", &sep, err);
+    if (rc == LEAT_OK)
+        rc = put_text(b, "sentinel_user", u->sentinel_user, &sep, err);
+    if (rc == LEAT_OK && u->sentinel_password)
+        rc = leat__buf_printf(b, err, "%csentinel_password=***", sep);
     return rc;
 }
 

@@ -8,9 +8,10 @@
  *   embedded:  or  embedded:///directory      a private server of ours
  *
  * Query parameters: db, user, password, client_name, timeout, connect_timeout
- * (500ms, 5s, or plain milliseconds), protocol (2 or 3), pool_size, and with
- * TLS cafile, cadir, cert, key, insecure.  Any other is refused: a misspelt
- * option that is silently ignored is found too late.
+ * (500ms, 5s, or plain milliseconds), protocol (2 or 3), pool_size, with TLS
+ * cafile, cadir, cert, key, insecure, and for the sentinels' own login
+ * sentinel_user, sentinel_password.  Any other is refused: a misspelt option
+ * that is silently ignored is found too late.
  *
  * No error message quotes any part of the text but the name of a parameter,
  * for a URL that is damaged may carry its password anywhere.
@@ -58,16 +59,18 @@ typedef struct leat__url {
     int pool_size;
     char *cafile, *cadir, *cert, *key;
     bool insecure;
+    char *sentinel_user;
+    char *sentinel_password; /* wiped on release */
 } leat__url;
 
 /* Fill *u, whose old contents are not looked at.  On failure it is empty and
  * needs no release. */
 leat_code leat__url_parse(leat__url *u, leat_bytes text, leat_error *err);
 
-/* Append the normal form, in which a password reads "***". */
+/* Append the normal form, in which every password reads "***". */
 leat_code leat__url_print(const leat__url *u, leat__buf *out, leat_error *err);
 
-/* Free the contents, wiping the password; an empty or zeroed one is fine. */
+/* Free the contents, wiping the passwords; an empty or zeroed one is fine. */
 void leat__url_release(leat__url *u);
 
 #endif

@@ -45,6 +45,8 @@ static void compare(const leat__url *a, const leat__url *b)
     check(same(a->cafile, b->cafile) && same(a->cadir, b->cadir));
     check(same(a->cert, b->cert) && same(a->key, b->key));
     check(a->insecure == b->insecure);
+    check(same(a->sentinel_user, b->sentinel_user));
+    check(!a->sentinel_password == !b->sentinel_password);
 }
 
 /* Escapes make text longer, so the printed form may be over the limit. */
@@ -58,6 +60,7 @@ static void print_and_read_again(const leat__url *u)
     if (rc == LEAT_OK) {
         compare(u, &v);
         check(!v.password || strcmp(v.password, "***") == 0);
+        check(!v.sentinel_password || strcmp(v.sentinel_password, "***") == 0);
         print(&v, &again);
         check(strcmp(text.p, again.p) == 0);
         leat__url_release(&v);
@@ -67,13 +70,12 @@ static void print_and_read_again(const leat__url *u)
 }
 
 /* With a password put where one belongs, no message shows it. */
-static void look_for_secret(const uint8_t *data, size_t n)
+static void look_for_secret(const char *head, const uint8_t *data, size_t n)
 {
-    static const char head[] = "redis://u:s3cr3t-canary";
     char text[256];
     leat__url u;
     leat_error err = { 0 };
-    size_t h = sizeof head - 1;
+    size_t h = strlen(head);
     n = n < sizeof text - h ? n : sizeof text - h;
     memcpy(text, head, h);
     if (n > 0)
@@ -97,6 +99,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         check(err.code == LEAT_EINVAL && err.msg[0]);
         check(strlen(err.msg) < sizeof err.msg - 1);
     }
-    look_for_secret(data, n);
+    look_for_secret("redis://u:s3cr3t-canary", data, n);
+    look_for_secret("redis+sentinel://h/s?sentinel_password=s3cr3t-canary",
+                    data, n);
     return 0;
 }

@@ -238,22 +238,33 @@ static void write_users(const redis_server *s, FILE *f)
         fprintf(f, "user %s\n", s->users[i]);
 }
 
-/* Written at each start, as the port may change. */
-static bool write_config(const redis_server *s)
+static void write_data_config(const redis_server *s, FILE *f)
 {
     static const char *const sync[] = { "no", "everysec", "always" };
+    fprintf(f,
+            "save \"\"\nappendonly %s\nappendfsync %s\n"
+            "maxmemory-policy noeviction\ndatabases 16\n",
+            s->opts.aof ? "yes" : "no", sync[s->opts.aof]);
+}
+
+/* Written at each start, as the port may change; but a sentinel keeps in it
+ * what it has learnt. */
+static bool write_config(const redis_server *s)
+{
     char path[PATH_SIZE];
     snprintf(path, sizeof path, "%s/conf", s->dir);
+    if (s->opts.sentinel && access(path, F_OK) == 0)
+        return true;
     FILE *f = fopen(path, "we");
     if (!f)
         return false;
     fprintf(f,
             "dir %s\nunixsocket %s\nunixsocketperm 700\nport %d\n"
-            "bind 127.0.0.1\nlogfile %s/log\nsave \"\"\ndaemonize no\n"
-            "appendonly %s\nappendfsync %s\nmaxmemory-policy noeviction\n"
-            "always-show-logo no\ndatabases 16\n",
-            s->dir, s->socket, s->port, s->dir, s->opts.aof ? "yes" : "no",
-            sync[s->opts.aof]);
+            "bind 127.0.0.1\nlogfile %s/log\ndaemonize no\n"
+            "always-show-logo no\n",
+            s->dir, s->socket, s->port, s->dir);
+    if (!s->opts.sentinel)
+        write_data_config(s, f);
     if (s->opts.maxmemory)
         fprintf(f, "maxmemory %" PRId64 "\n", s->opts.maxmemory);
     write_users(s, f);
@@ -351,7 +362,8 @@ static void run_server(const redis_server *s, const char *conf, char **env,
                        int go, int log)
 {
     char byte;
-    char *argv[] = { "redis-server", (char *)conf, NULL };
+    char *argv[] = { "redis-server", (char *)conf,
+                     s->opts.sentinel ? "--sentinel" : NULL, NULL };
     if (read(go, &byte, 1) != 1)
         _exit(0);
     int null = open("/dev/null", O_RDONLY);

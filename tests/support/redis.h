@@ -37,6 +37,7 @@ typedef struct redis_opts {
     const char *const *users;  /* more "name rule rule", NULL-terminated    */
     const char *const *config; /* more lines of configuration, likewise     */
     int64_t maxmemory;         /* bytes, noeviction; 0: no limit            */
+    bool sentinel;             /* a sentinel; config says of what           */
     const char *dir;           /* work in this directory and leave it there */
     const char *clock_file;    /* run under shim_clock with this file       */
     bool loading_is_ready;     /* ready when PING is answered by -LOADING   */
