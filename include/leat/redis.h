@@ -111,11 +111,13 @@ typedef struct leat_client_opts {
     int max_retry_ms;           /* longest pause between connects; 0: 2 s */
     bool resp2;                 /* do not ask for RESP3                */
     bool allow_eviction;        /* run on a server that may evict      */
+    bool allow_weak;            /* and on one that lacks the durability */
     bool as_redis_6_0;          /* use nothing newer, for tests        */
     size_t max_reply_bytes;     /* one reply at most; 0: 512 MiB       */
     leat_durability durability; /* the class that is asked for         */
     int replicas;               /* with LEAT_REPLICATED; 0: 1          */
-    int64_t replicas_ms;        /* to wait for them; 0: 1 s            */
+    int64_t replicas_ms;        /* to wait for proof; 0: 1 s, and 5 s  */
+                                /* where the server syncs every second */
     leat_tls_opts tls;
     const char *sentinel_user;     /* of the sentinels; NULL: none     */
     const char *sentinel_password; /* instead of the URL's             */
@@ -154,10 +156,45 @@ typedef struct leat_server {
     int64_t clock_skew_ms; /* the server's date minus ours           */
     bool has_xautoclaim;   /* present, and not refused by the ACL    */
     bool has_waitaof;
+    bool wait_refused;          /* WAIT is, by the ACL; tried where needed  */
+    bool config_seen;           /* CONFIG GET is allowed: what follows is   */
+                                /* known, and appendfsync                   */
+    bool no_sync_on_rewrite;    /* no-appendfsync-on-rewrite yes            */
+    int min_replicas;           /* min-replicas-to-write                    */
+    int64_t min_replicas_lag_s; /* min-replicas-max-lag                  */
+    int replicas_online;        /* of replicas, those that follow        */
+    int64_t replicas_lag_s;     /* the longest silence of these          */
+    bool snapshots;    /* RDB files are saved by themselves              */
+    bool aof_failed;   /* the last write of the append-only file         */
+    bool saves_failed; /* the last snapshot                              */
+    bool clustered;    /* one node of a cluster                          */
 } leat_server;
 
 LEAT_API leat_code leat_client_server(leat_client *c, leat_server *out,
                                       leat_error *err);
+
+/* What an acknowledgement means on the server that was seen last.  Each new
+ * connection is judged anew: behind the same address there may be another
+ * server than before. */
+typedef struct leat_durability_report {
+    leat_durability asked; /* by options or URL                             */
+    leat_durability given; /* that acknowledgements have now                */
+    leat_durability best;  /* that could be asked for: up to REPLICATED     */
+    int replicas;          /* that REPLICATED means here                    */
+    int64_t forgets_ms;    /* what a crash of the server may take back: the */
+                           /* last so many and some more; 0: nothing; -1:   */
+                           /* there is no bound                             */
+    const char *means;     /* a sentence for people; static                 */
+    char lacks[200];       /* for the class asked for, else for the next:   */
+                           /* why not, and what to set; empty: nothing      */
+} leat_durability_report;
+
+LEAT_API leat_code leat_client_durability(leat_client *c,
+                                          leat_durability_report *out,
+                                          leat_error *err);
+
+/* "executed", "logged", "synced", "replicated" or "outbox". */
+LEAT_API const char *leat_durability_name(leat_durability d);
 
 /* The servers behind the URL, as they are now known. */
 typedef enum leat_topology {

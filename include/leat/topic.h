@@ -63,6 +63,26 @@ LEAT_API leat_code leat_topic_create(leat_client *c, const char *name,
                                      const leat_topic_spec *spec,
                                      leat_error *err);
 
+/* Messages that had been acknowledged and are not in the log any more, though
+ * nobody took them away: the server crashed before they were on disk, a replica
+ * without them took over, or all was deleted.  Owned by who tells it. */
+typedef struct leat_loss {
+    const char *topic;
+    const char *group; /* whose member found it; NULL: the producer        */
+    uint32_t partition;
+    leat_position from, to; /* the first and the last that is missing; for a
+                               group: it had read more than is there, all
+                               between                                     */
+    uint64_t count;         /* how many; 0: not known                      */
+    bool exact; /* false: at least so many, more than is remembered may be */
+                /* gone                                                    */
+    uint64_t republished; /* of these, published again by republish_bytes  */
+} leat_loss;
+
+/* Runs on a thread of the topic's or the source's, or inside close; must not
+ * call the source.  Publishing is allowed. */
+typedef void leat_loss_fn(void *arg, const leat_loss *loss);
+
 typedef struct leat_topic_opts {
     const char *prefix; /* of its keys; NULL: "leat"                       */
     bool auto_create;   /* make it with what follows if there is none      */
@@ -84,12 +104,23 @@ typedef struct leat_topic_opts {
     size_t max_message;      /* bytes of an encoded message; 0: 1 MiB      */
     int64_t timeout_ms;      /* to be sent, while the server is away;      */
                              /* 0: 30 s, then LEAT_ETIMEOUT               */
-    int replicas;            /* WAIT for so many; fewer is LEAT_EUNKNOWN   */
-    int64_t replicas_ms;     /* how long; 0: 1 s                           */
+    int replicas;            /* WAIT for so many, if that is more than the */
+                             /* client's; fewer is LEAT_EUNKNOWN           */
+    int64_t replicas_ms;     /* how long, likewise; 0: 1 s                 */
     bool partition_header;   /* add the header partitionId                 */
 
     leat_logger log;
     leat_metrics *metrics; /* borrowed; NULL: none                         */
+
+    /* What was acknowledged is compared with the log after every reconnect,
+     * and now and then; see docs/losses.md. */
+    leat_loss_fn *on_loss; /* called for each loss; NULL: only logged       */
+    void *loss_arg;
+    int remember;           /* messages of a partition, to find losses; 0:   */
+                            /* up to 16384; -1: none, losses go unnoticed    */
+    size_t republish_bytes; /* hold so many bytes of acknowledged messages,  */
+                            /* and publish lost ones again; 0: none, with    */
+                            /* LEAT_OUTBOX 16 MiB                            */
 } leat_topic_opts;
 
 /* Open a topic for publishing, reading, or both.  LEAT_ENOENT when there is
@@ -186,6 +217,8 @@ typedef struct leat_topic_source_opts {
     void *assign_arg;
     leat_logger log;       /* NULL fn: the topic's                           */
     leat_metrics *metrics; /* NULL: the topic's                              */
+    leat_loss_fn *on_loss; /* the log has less than the group had read       */
+    void *loss_arg;
 } leat_topic_source_opts;
 
 /* Join a group as one member.  The group is made by its first; the topic must

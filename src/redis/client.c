@@ -52,6 +52,34 @@ static leat_code check_name(const char *name, leat_error *err)
     return LEAT_OK;
 }
 
+static leat_code fill_demand(leat_client *c, leat_error *err)
+{
+    const leat__url *u = &c->url;
+    leat_client_opts *o = &c->opts;
+    o->durability = o->durability ? o->durability : u->durability;
+    o->replicas = o->replicas ? o->replicas : u->replicas;
+    if ((unsigned)o->durability > LEAT_OUTBOX || o->replicas < 0 ||
+        o->replicas_ms < 0)
+        return leat__fail(err, LEAT_EINVAL,
+                          "durability is a class from 0 to 4, replicas and "
+                          "their time cannot be negative");
+    if (o->replicas > 0 && o->durability != LEAT_REPLICATED)
+        return leat__fail(err, LEAT_EINVAL,
+                          "replicas mean nothing to durability '%s', ask for "
+                          "'replicated'",
+                          leat_durability_name(o->durability));
+    if (o->durability == LEAT_REPLICATED && o->replicas == 0)
+        o->replicas = 1;
+    if (o->durability >= LEAT_SYNCED && o->window == 1)
+        o->window = 2; /* a write and its proof */
+    c->demand = (leat__demand){ .asked = o->durability,
+                                .replicas = o->replicas,
+                                .wait_ms = pick(o->replicas_ms, 0, 0),
+                                .evicting = o->allow_eviction,
+                                .weak = o->allow_weak };
+    return LEAT_OK;
+}
+
 static leat_code fill_options(leat_client *c, const leat_client_opts *opts,
                               leat_error *err)
 {
@@ -71,7 +99,9 @@ static leat_code fill_options(leat_client *c, const leat_client_opts *opts,
         return leat__fail(err, LEAT_EINVAL,
                           "times, window and pool size cannot be negative");
 
-    leat_code rc = set_text(&c->name, o->name, u->client_name, "leat", err);
+    leat_code rc = fill_demand(c, err);
+    if (rc == LEAT_OK)
+        rc = set_text(&c->name, o->name, u->client_name, "leat", err);
     if (rc == LEAT_OK)
         rc = check_name(c->name, err);
     if (rc == LEAT_OK)
@@ -197,6 +227,7 @@ leat_client *leat_client_open(const char *url, const leat_client_opts *opts,
         leat_client_close(c); /* there is a connection already */
         return NULL;
     }
+    c->opened = true;
     return c;
 
 fail:
@@ -256,29 +287,44 @@ static leat__transport *open_socket(leat_client *c, int64_t deadline_ns,
                                 err);
 }
 
-/* Say once what is weak here; what is unsafe is refused. */
-static leat_code judge(leat_client *c, const leat_server *s, leat_error *err)
+/* At the start a server that is not good enough is told at once: it is a matter
+ * of its configuration.  Later it may be a wrong one that a failover led to, or
+ * be set right again: then it is tried for as long as somebody waits. */
+static leat_code refuse(leat_client *c, const leat_error *e, leat_error *err)
 {
-    if (leat__facts_evicts(s) && !c->opts.allow_eviction)
-        return leat__fail(err, LEAT_EUNSAFE,
-                          "the server may evict messages (maxmemory-policy "
-                          "%s), set it to noeviction or allow eviction",
-                          s->maxmemory_policy);
     pthread_mutex_lock(&c->lock);
-    bool first = !c->warned;
+    bool later = c->opened, news = later && !c->refused;
+    c->refused = true;
+    pthread_mutex_unlock(&c->lock);
+    if (news)
+        leat__log(&c->opts.log, LEAT_LOG_WARN, "%s: %s", c->shown, e->msg);
+    return leat__fail_retriable(err, e->code, later || e->retriable, "%s",
+                                e->msg);
+}
+
+/* Say once what is weak here; what is unsafe is refused. */
+static leat_code judge(leat_client *c, leat_conn *conn, const leat_server *s,
+                       leat_error *err)
+{
+    leat_error e;
+    leat_level level;
+    if (leat__durability_judge(s, &c->demand, &e) != LEAT_OK)
+        return refuse(c, &e, err);
+    conn->proof = leat__durability_proof(s, &c->demand);
+    pthread_mutex_lock(&c->lock);
+    bool first = !c->warned, again = c->refused;
     c->warned = true;
+    c->refused = false;
     c->server = *s;
     pthread_mutex_unlock(&c->lock);
+    if (again)
+        leat__log(&c->opts.log, LEAT_LOG_INFO,
+                  "%s: the server keeps what was asked for again", c->shown);
     if (!first)
         return LEAT_OK;
-    if (!s->version[0])
-        leat__log(&c->opts.log, LEAT_LOG_WARN,
-                  "INFO is refused: cannot see whether the server evicts or "
-                  "keeps its data");
-    else if (!s->aof)
-        leat__log(&c->opts.log, LEAT_LOG_WARN,
-                  "appendonly is off: a restart of the server may forget "
-                  "messages, set appendonly yes");
+    const char *remark = leat__durability_remark(s, &c->demand, &level);
+    if (remark)
+        leat__log(&c->opts.log, level, "%s", remark);
     if (!s->has_scripts)
         leat__log(&c->opts.log, LEAT_LOG_WARN,
                   "EVAL is refused: what moves messages needs scripts, allow "
@@ -297,9 +343,10 @@ static leat_code introduce(leat_client *c, leat_conn *conn, int64_t deadline_ns,
     if (rc == LEAT_OK && c->sentinel)
         rc = leat__sentinel_verify(conn, err);
     if (rc == LEAT_OK)
-        rc = leat__facts_ask(conn, c->opts.as_redis_6_0, &s, err);
+        rc = leat__facts_ask(conn, c->opts.as_redis_6_0, c->demand.asked, &s,
+                             err);
     if (rc == LEAT_OK)
-        rc = judge(c, &s, err);
+        rc = judge(c, conn, &s, err);
     conn->timeout_ms = c->opts.timeout_ms;
     return rc;
 }
@@ -420,4 +467,14 @@ leat_code leat_client_server(leat_client *c, leat_server *out, leat_error *err)
     *out = c->server;
     pthread_mutex_unlock(&c->lock);
     return LEAT_OK;
+}
+
+leat_code leat_client_durability(leat_client *c, leat_durability_report *out,
+                                 leat_error *err)
+{
+    leat_server s;
+    leat_code rc = leat_client_server(c, &s, err);
+    if (rc == LEAT_OK)
+        leat__durability_describe(&s, &c->demand, out);
+    return rc;
 }

@@ -6,6 +6,7 @@
 
 #include "base/backoff.h"
 #include "redis/conn.h"
+#include "redis/durability.h"
 #include "redis/embedded.h"
 #include "redis/handshake.h"
 #include "redis/url.h"
@@ -21,6 +22,7 @@ struct leat_client {
     char *name, *user, *password;
     leat_client_opts opts; /* with the defaults filled in */
     leat__login login;
+    leat__demand demand;
     leat__embedded *embedded;
     leat_counter *connects, *failures;
     unsigned forks;
@@ -34,6 +36,8 @@ struct leat_client {
     bool closing;
     leat_server server; /* of the newest connection */
     bool warned;        /* of what the server lacks */
+    bool opened;        /* a first server was good  */
+    bool refused;       /* the last one was not     */
     leat__budget budget;
     leat__waker *waker; /* made at first use */
 

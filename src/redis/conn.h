@@ -35,6 +35,13 @@ typedef struct leat__tx_call {
     void *arg;
 } leat__tx_call;
 
+/* What must follow writes before they are told as done.  See proof.h. */
+typedef struct leat__proof {
+    bool synced;  /* that they are on disk                            */
+    int replicas; /* that they are on so many replicas                */
+    int64_t ms;   /* how long that may take                           */
+} leat__proof;
+
 struct leat_conn {
     leat__transport *t; /* NULL: broken, `why` says why                 */
     leat_error why;
@@ -43,6 +50,7 @@ struct leat_conn {
     bool asking;    /* each command needs ASKING before it                */
     int protocol;   /* 2 or 3                                             */
     int64_t timeout_ms;
+    leat__proof proof; /* that the client's durability needs          */
 
     leat__outq out;
     char *in; /* received bytes: in_start..in_end are not yet taken     */

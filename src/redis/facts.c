@@ -39,6 +39,38 @@ static void set_version(leat_server *s, leat_bytes v)
     }
 }
 
+/* slave0, slave1, ... */
+static bool names_replica(leat_bytes k)
+{
+    const char *p = k.p;
+    return k.n > 5 && memcmp(p, "slave", 5) == 0 && p[5] >= '0' && p[5] <= '9';
+}
+
+/* The value of a name in ip=127.0.0.1,port=6380,state=online,offset=98,lag=1 */
+static leat_bytes part_of(leat_bytes v, const char *name)
+{
+    const char *p = v.p, *end = p + v.n;
+    size_t n = strlen(name);
+    while (p < end) {
+        const char *comma = memchr(p, ',', (size_t)(end - p));
+        const char *stop = comma ? comma : end;
+        if ((size_t)(stop - p) > n && memcmp(p, name, n) == 0 && p[n] == '=')
+            return leat_mem(p + n + 1, (size_t)(stop - p) - n - 1);
+        p = comma ? comma + 1 : end;
+    }
+    return leat_mem("", 0);
+}
+
+static void add_replica(leat_server *s, leat_bytes v)
+{
+    int64_t lag = number(part_of(v, "lag"));
+    if (!leat_bytes_eq(part_of(v, "state"), leat_str("online")))
+        return;
+    s->replicas_online++;
+    if (lag > s->replicas_lag_s)
+        s->replicas_lag_s = lag;
+}
+
 static void set_field(leat_server *s, leat_bytes k, leat_bytes v)
 {
     if (leat_bytes_eq(k, leat_str("redis_version")))
@@ -57,6 +89,14 @@ static void set_field(leat_server *s, leat_bytes k, leat_bytes v)
         s->loading = number(v) != 0;
     else if (leat_bytes_eq(k, leat_str("connected_slaves")))
         s->replicas = (int)number(v);
+    else if (leat_bytes_eq(k, leat_str("aof_last_write_status")))
+        s->aof_failed = !leat_bytes_eq(v, leat_str("ok"));
+    else if (leat_bytes_eq(k, leat_str("rdb_last_bgsave_status")))
+        s->saves_failed = !leat_bytes_eq(v, leat_str("ok"));
+    else if (leat_bytes_eq(k, leat_str("cluster_enabled")))
+        s->clustered = number(v) != 0;
+    else if (names_replica(k))
+        add_replica(s, v);
 }
 
 void leat__facts_info(leat_bytes text, leat_server *out)
@@ -76,6 +116,21 @@ void leat__facts_info(leat_bytes text, leat_server *out)
     }
 }
 
+void leat__facts_config(leat_bytes k, leat_bytes v, leat_server *s)
+{
+    s->config_seen = true;
+    if (leat_bytes_eq(k, leat_str("appendfsync")))
+        set_text(s->appendfsync, sizeof s->appendfsync, v);
+    else if (leat_bytes_eq(k, leat_str("no-appendfsync-on-rewrite")))
+        s->no_sync_on_rewrite = leat_bytes_eq(v, leat_str("yes"));
+    else if (leat_bytes_eq(k, leat_str("min-replicas-to-write")))
+        s->min_replicas = (int)number(v);
+    else if (leat_bytes_eq(k, leat_str("min-replicas-max-lag")))
+        s->min_replicas_lag_s = number(v);
+    else if (leat_bytes_eq(k, leat_str("save")))
+        s->snapshots = v.n > 0;
+}
+
 bool leat__facts_evicts(const leat_server *s)
 {
     return s->maxmemory_policy[0] &&
@@ -86,6 +141,7 @@ struct asking {
     leat_server *out;
     int64_t date_us; /* ours, when the question left */
     bool refused_claim;
+    bool refused_waitaof;
 };
 
 static void on_info(void *arg, const leat_reply *r, const leat_error *e)
@@ -118,9 +174,29 @@ static void on_claim(void *arg, const leat_reply *r, const leat_error *e)
 static void on_config(void *arg, const leat_reply *r, const leat_error *e)
 {
     struct asking *a = arg;
-    if (!e && leat_reply_len(r) == 2)
-        set_text(a->out->appendfsync, sizeof a->out->appendfsync,
-                 leat_reply_bytes(leat_reply_at(r, 1)));
+    size_t n = e ? 0 : leat_reply_len(r);
+    const leat_reply *at = n ? leat_reply_first(r) : NULL;
+    for (size_t i = 0; i + 1 < n; i += 2) {
+        const leat_reply *value = leat_reply_next(at);
+        leat__facts_config(leat_reply_bytes(at), leat_reply_bytes(value),
+                           a->out);
+        at = i + 3 < n ? leat_reply_next(value) : NULL;
+    }
+}
+
+/* Behind no write they answer at once, unless they may not run. */
+static void on_wait(void *arg, const leat_reply *r, const leat_error *e)
+{
+    struct asking *a = arg;
+    (void)r;
+    a->out->wait_refused = e && e->code == LEAT_EAUTH;
+}
+
+static void on_waitaof(void *arg, const leat_reply *r, const leat_error *e)
+{
+    struct asking *a = arg;
+    (void)r;
+    a->refused_waitaof = e != NULL;
 }
 
 static void on_probe(void *arg, const leat_reply *r, const leat_error *e)
@@ -133,46 +209,85 @@ static void on_probe(void *arg, const leat_reply *r, const leat_error *e)
     a->out->clock_skew_ms = (leat_reply_int(r) - ours) / 1000;
 }
 
-static leat_code ask(leat_conn *c, struct asking *a, bool as_redis_6_0,
-                     leat_error *err)
+/* 6.0 takes one pattern at a time. */
+static leat_code ask_config(leat_conn *c, struct asking *a, leat_error *err)
 {
-    leat_code rc = leat_conn_send(c, LEAT_ARGS(leat_str("INFO")),
-                                  &(leat_send_opts){ on_info, a, 0 }, err);
-    if (rc == LEAT_OK)
+    static const char *const patterns[] = { "*appendfsync*", "min-replicas-*",
+                                            "save" };
+    leat_code rc = LEAT_OK;
+    for (size_t i = 0; rc == LEAT_OK && i < 3; i++)
         rc = leat_conn_send(c,
                             LEAT_ARGS(leat_str("CONFIG"), leat_str("GET"),
-                                      leat_str("appendfsync")),
+                                      leat_str(patterns[i])),
                             &(leat_send_opts){ on_config, a, 0 }, err);
+    return rc;
+}
+
+static leat_code ask_newer(leat_conn *c, struct asking *a, leat_error *err)
+{
+    leat_code rc = leat_conn_send(
+        c,
+        LEAT_ARGS(leat_str("COMMAND"), leat_str("INFO"), leat_str("xautoclaim"),
+                  leat_str("waitaof")),
+        &(leat_send_opts){ on_commands, a, 0 }, err);
     if (rc == LEAT_OK)
-        rc = leat__script_send(c, &leat__script_redis_probe, NULL, 0, NULL, 0,
-                               &(leat_send_opts){ on_probe, a, 0 }, err);
-    if (rc == LEAT_OK && !as_redis_6_0)
-        rc = leat_conn_send(c,
-                            LEAT_ARGS(leat_str("COMMAND"), leat_str("INFO"),
-                                      leat_str("xautoclaim"),
-                                      leat_str("waitaof")),
-                            &(leat_send_opts){ on_commands, a, 0 }, err);
-    if (rc == LEAT_OK && !as_redis_6_0)
         rc = leat_conn_send(c,
                             LEAT_ARGS(leat_str("XAUTOCLAIM"),
                                       leat_str("leat:probe"), leat_str("probe"),
                                       leat_str("probe"), leat_str("0"),
                                       leat_str("0")),
                             &(leat_send_opts){ on_claim, a, 0 }, err);
+    return rc;
+}
+
+static leat_code ask_proof(leat_conn *c, struct asking *a, bool as_redis_6_0,
+                           leat_durability asked, leat_error *err)
+{
+    leat_code rc = LEAT_OK;
+    if (asked == LEAT_REPLICATED)
+        rc = leat_conn_send(
+            c, LEAT_ARGS(leat_str("WAIT"), leat_str("0"), leat_str("1")),
+            &(leat_send_opts){ on_wait, a, 0 }, err);
+    if (rc == LEAT_OK && !as_redis_6_0 &&
+        (asked == LEAT_SYNCED || asked == LEAT_REPLICATED))
+        rc = leat_conn_send(c,
+                            LEAT_ARGS(leat_str("WAITAOF"), leat_str("0"),
+                                      leat_str("0"), leat_str("1")),
+                            &(leat_send_opts){ on_waitaof, a, 0 }, err);
+    return rc;
+}
+
+static leat_code ask(leat_conn *c, struct asking *a, bool as_redis_6_0,
+                     leat_durability asked, leat_error *err)
+{
+    leat_code rc = leat_conn_send(c, LEAT_ARGS(leat_str("INFO")),
+                                  &(leat_send_opts){ on_info, a, 0 }, err);
+    if (rc == LEAT_OK)
+        rc = ask_config(c, a, err);
+    if (rc == LEAT_OK)
+        rc = leat__script_send(c, &leat__script_redis_probe, NULL, 0, NULL, 0,
+                               &(leat_send_opts){ on_probe, a, 0 }, err);
+    if (rc == LEAT_OK && !as_redis_6_0)
+        rc = ask_newer(c, a, err);
+    if (rc == LEAT_OK)
+        rc = ask_proof(c, a, as_redis_6_0, asked, err);
     return rc == LEAT_OK ? leat_conn_drain(c, 0, err) : rc;
 }
 
-leat_code leat__facts_ask(leat_conn *c, bool as_redis_6_0, leat_server *out,
+leat_code leat__facts_ask(leat_conn *c, bool as_redis_6_0,
+                          leat_durability asked, leat_server *out,
                           leat_error *err)
 {
     struct asking a = { .out = out, .date_us = leat__date_ms() * 1000 };
     *out = (leat_server){ 0 };
-    leat_code rc = ask(c, &a, as_redis_6_0, err);
+    leat_code rc = ask(c, &a, as_redis_6_0, asked, err);
     if (rc != LEAT_OK)
         return rc;
     out->protocol = c->protocol;
     if (a.refused_claim)
         out->has_xautoclaim = false;
+    if (a.refused_waitaof)
+        out->has_waitaof = false;
     if (out->loading)
         return leat__fail(err, LEAT_EBUSY, "the server is loading its data");
     return LEAT_OK;

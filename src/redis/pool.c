@@ -103,7 +103,8 @@ bool leat__client_pause(leat_client *c, int64_t ms, int64_t deadline_ns)
 static bool worth_retrying(const leat_error *e)
 {
     return e->retriable && (e->code == LEAT_ECONN || e->code == LEAT_ETIMEOUT ||
-                            e->code == LEAT_EBUSY || e->code == LEAT_EIO);
+                            e->code == LEAT_EBUSY || e->code == LEAT_EIO ||
+                            e->code == LEAT_EUNSAFE);
 }
 
 /* Wait for a turn to connect.  A turn that comes too late is left to others:

@@ -10,6 +10,7 @@
  */
 #include "redis/url.h"
 #include "base/mem.h"
+#include "redis/durability.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -557,6 +558,25 @@ static leat_code read_pool_size(leat__url *u, span s, leat_error *err)
     return LEAT_OK;
 }
 
+static leat_code read_durability(leat__url *u, span s, leat_error *err)
+{
+    if (!leat__durability_parse(leat_mem(s.p, s.n), &u->durability))
+        return leat__fail(err, LEAT_EINVAL,
+                          "url: durability must be executed, logged, synced, "
+                          "replicated or outbox");
+    return LEAT_OK;
+}
+
+static leat_code read_replicas(leat__url *u, span s, leat_error *err)
+{
+    int64_t v = number(s, 1000);
+    if (v <= 0)
+        return leat__fail(err, LEAT_EINVAL,
+                          "url: replicas must be a number from 1 to 1000");
+    u->replicas = (int)v;
+    return LEAT_OK;
+}
+
 static leat_code read_cafile(leat__url *u, span s, leat_error *err)
 {
     return read_text(s, "cafile", false, &u->cafile, err);
@@ -605,6 +625,8 @@ static const param params[] = {
     { "connect_timeout", read_connect_timeout, false, false },
     { "protocol", read_protocol, false, false },
     { "pool_size", read_pool_size, false, false },
+    { "durability", read_durability, false, false },
+    { "replicas", read_replicas, false, false },
     { "cafile", read_cafile, true, false },
     { "cadir", read_cadir, true, false },
     { "cert", read_cert, true, false },
@@ -872,6 +894,11 @@ static leat_code put_query(const leat__url *u, leat__buf *b, leat_error *err)
         rc = put_number(b, "protocol", u->protocol, "", &sep, err);
     if (rc == LEAT_OK)
         rc = put_number(b, "pool_size", u->pool_size, "", &sep, err);
+    if (rc == LEAT_OK && u->durability != LEAT_EXECUTED)
+        rc = put_text(b, "durability", leat_durability_name(u->durability),
+                      &sep, err);
+    if (rc == LEAT_OK)
+        rc = put_number(b, "replicas", u->replicas, "", &sep, err);
     if (rc == LEAT_OK)
         rc = put_text(b, "cafile", u->cafile, &sep, err);
     if (rc == LEAT_OK)

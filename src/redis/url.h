@@ -8,7 +8,8 @@
  *   embedded:  or  embedded:///directory      a private server of ours
  *
  * Query parameters: db, user, password, client_name, timeout, connect_timeout
- * (500ms, 5s, or plain milliseconds), protocol (2 or 3), pool_size, with TLS
+ * (500ms, 5s, or plain milliseconds), protocol (2 or 3), pool_size, durability
+ * (executed, logged, synced, replicated, outbox or 0 to 4), replicas, with TLS
  * cafile, cadir, cert, key, insecure, and for the sentinels' own login
  * sentinel_user, sentinel_password.  Any other is refused: a misspelt option
  * that is silently ignored is found too late.
@@ -21,6 +22,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include <leat/redis.h>
 
 #define LEAT__URL_MAX   4096  /* bytes of text             */
 #define LEAT__URL_HOSTS 64    /* of a cluster or sentinels */
@@ -57,6 +59,8 @@ typedef struct leat__url {
     int64_t timeout_ms;
     int protocol; /* 2 or 3 */
     int pool_size;
+    leat_durability durability;
+    int replicas;
     char *cafile, *cadir, *cert, *key;
     bool insecure;
     char *sentinel_user;

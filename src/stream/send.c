@@ -7,10 +7,14 @@
  *
  * A command whose last byte did not leave is sent again on the next connection,
  * until its time is over.  Nothing else ever is.
+ *
+ * Where the durability asks for it, a proof (proof.h) follows what was sent, and
+ * what was added before it is told with its answer.
  */
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/system.h"
+#include "redis/proof.h"
 #include "stream/sink.h"
 
 #include <poll.h>
@@ -95,7 +99,31 @@ static void on_added(void *arg, const leat_reply *r, const leat_error *err)
                    "stream '%s': XADD was answered by no id", l->k->base.name);
         err = &odd;
     }
+    if (!err && leat__proof_needed(l->conn, 0)) {
+        record->at = at;
+        leat__sink_push(&l->unproven, record);
+        return;
+    }
     finish(l, record, err ? NULL : &at, err);
+}
+
+/* err: NULL, or why nobody knows whether they are kept. */
+static void tell_unproven(sink_lane *l, const leat_error *err)
+{
+    for (sink_record *r = l->unproven.first, *next; r; r = next) {
+        next = r->next;
+        finish(l, r, err ? NULL : &r->at, err);
+    }
+    l->unproven = (sink_queue){ 0 };
+}
+
+static void on_proved(void *arg, const leat_reply *r, const leat_error *e)
+{
+    sink_lane *l = arg;
+    leat__proof want = leat__conn_proof(l->conn, 0, 0);
+    leat_error few;
+    bool kept = leat__proof_check(&want, r, e, &few) == LEAT_OK;
+    tell_unproven(l, kept ? NULL : &few);
 }
 
 static void fail_all(sink_lane *l, sink_queue *q, const leat_error *err)
@@ -121,8 +149,10 @@ static sink_record *pop(sink_queue *q)
 
 static size_t window(const sink_lane *l)
 {
-    size_t own = (size_t)l->k->opts.window;
-    return own < l->conn->window ? own : l->conn->window;
+    size_t own = (size_t)l->k->opts.window, most = l->conn->window;
+    if (leat__proof_needed(l->conn, 0))
+        most--; /* a place for the proof */
+    return own < most ? own : most;
 }
 
 /* Copy commands into the connection's buffer, as many as the window takes. */
@@ -141,13 +171,27 @@ static void send_some(sink_lane *l)
     }
 }
 
+/* Without the proof nothing that was sent could be told: so it ends. */
+static void send_proof(sink_lane *l)
+{
+    leat__proof want = leat__conn_proof(l->conn, 0, 0);
+    leat_error e;
+    if (leat__conn_wait_for(l->conn, leat_str(l->k->stream->name), &want,
+                            &(leat_send_opts){ .fn = on_proved, .arg = l },
+                            &e) != LEAT_OK)
+        leat__conn_break(l->conn, &e);
+}
+
 static void send_due(sink_lane *l)
 {
     size_t half = window(l) / 2;
     size_t in_flight = leat_conn_in_flight(l->conn);
     bool go = in_flight == 0 || l->unsent.count >= (half ? half : 1);
+    size_t before = l->unsent.count;
     if (go && !l->conn->stale)
         send_some(l);
+    if (l->unsent.count < before && leat__proof_needed(l->conn, 0))
+        send_proof(l);
     (void)leat__conn_write_some(l->conn, NULL);
 }
 
@@ -166,8 +210,12 @@ static void put_back(sink_lane *l)
 
 static void lost(sink_lane *l)
 {
+    leat_error e;
+    leat__proof want = leat__conn_proof(l->conn, 0, 0);
     leat_client_return(l->k->stream->client, l->conn);
     l->conn = NULL;
+    leat__proof_missing(&want, "the connection was lost", &e);
+    tell_unproven(l, &e);
     put_back(l);
 }
 

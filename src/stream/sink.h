@@ -6,9 +6,10 @@
  * as a whole, copies the commands into the connection's buffer and tells each
  * message how it ended.
  *
- * A record's life: queued -> unsent (the thread has it) -> sent -> answered.
- * When the connection is lost what never left goes back to unsent, in order;
- * what may have left is LEAT_EUNKNOWN.
+ * A record's life: queued -> unsent (the thread has it) -> sent -> answered, and
+ * where the durability asks for proof -> unproven -> told.  When the connection
+ * is lost what never left goes back to unsent, in order; what may have left is
+ * LEAT_EUNKNOWN.
  */
 #ifndef LEAT_STREAM_SINK_H
 #define LEAT_STREAM_SINK_H
@@ -37,6 +38,7 @@ typedef struct sink_record {
     leat_published_fn *fn;
     void *arg;
     int64_t deadline_ns; /* to be sent */
+    leat_position at;    /* of one that is unproven */
     size_t size;
     char bytes[]; /* the command */
 } sink_record;
@@ -68,6 +70,7 @@ struct sink_lane {
     /* The thread's own. */
     leat_conn *conn;
     sink_queue unsent, back;
+    sink_queue unproven; /* added, not known to be kept */
     size_t done, done_bytes;
 };
 

@@ -7,6 +7,7 @@
  *   read.c     reads the logs of owned partitions into their windows
  *   deliver.c  hands out what the windows give, takes back what is settled
  *   save.c     tells the server, fenced, what was handed out and settled
+ *   prove.c    waits for replicas or the disk where the durability asks for it
  *   lag.c      how far behind, for the metrics
  *   meter.c    metrics
  *
@@ -90,9 +91,13 @@ struct part {
     uint32_t owned_at;      /* its place in owned                       */
     _Atomic uint64_t epoch; /* of our lease; 0: not ours                */
     leat__window *window;
-    uint64_t seq;           /* of the last save sent                    */
-    int saves;              /* under way                                */
-    settled_line settled;   /* not in a save yet                        */
+    uint64_t seq;          /* of the last save sent                    */
+    int saves;             /* under way                                */
+    settled_line settled;  /* not in a save yet                        */
+    settled_line unproven; /* saved, not known to be kept              */
+    uint64_t gained;       /* epoch of a lease not known to be kept    */
+    bool proving, listed;  /* a proof is under way; in c->unproven     */
+    part *next_unproven;
     int64_t save_at_ns;     /* when they must go                        */
     int64_t retry_ns;       /* not before: the server refused something */
     bool draining, drained; /* to be handed over; told so               */
@@ -185,6 +190,9 @@ struct consumer {
     uint32_t owned_count, turn, renew_turn;
     uint32_t in_rings; /* entries in all windows               */
     uint32_t asked;    /* that may come by reads under way     */
+    part *unproven;    /* that wait for a proof                */
+    bool proving;      /* one for all is under way             */
+    int64_t prove_at_ns;
     int64_t beat_sent_ns;
     bool any_gone; /* some partition is to be swept        */
     bool left;     /* our record is gone                   */
@@ -229,6 +237,10 @@ void leat__member_step(consumer *c, int64_t now_ns);
 /* The lease of that epoch is another's. */
 void leat__member_lost(part *p, uint64_t epoch);
 
+/* The lease that was taken counts, or does not. */
+void leat__member_gained(part *p, uint64_t epoch);
+void leat__member_not_gained(part *p);
+
 /* Forget the partitions that are no longer ours. */
 void leat__member_sweep(consumer *c);
 
@@ -271,11 +283,32 @@ void leat__deliver_recycle(leat_source *s, leat_delivery *d);
 /* Send the saves that are due.  now: also what could wait for more. */
 void leat__save_step(consumer *c, int64_t now_ns);
 
+/* They may not have been kept: the next save carries them once more. */
+void leat__save_again(part *p, settled_line *line);
+
 /* When the next is. */
 int64_t leat__save_due(const consumer *c);
 
 /* Nothing of the partition is out or waits to be saved. */
 bool leat__save_clean(const part *p);
+
+/* ---- prove.c ---------------------------------------------------------- */
+
+/* Is the server's word not enough? */
+bool leat__prove_needed(const consumer *c);
+
+/* Wait for a proof: of a save, whose line is taken; of a lease. */
+void leat__prove_saved(part *p, settled_line *line);
+void leat__prove_taken(part *p, uint64_t epoch);
+
+/* The partition is another's. */
+void leat__prove_forget(part *p);
+
+void leat__prove_step(consumer *c, int64_t now_ns);
+int64_t leat__prove_due(const consumer *c);
+
+/* The connection is gone. */
+void leat__prove_reset(consumer *c);
 
 /* ---- lag.c ------------------------------------------------------------ */
 

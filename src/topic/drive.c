@@ -59,6 +59,7 @@ static int64_t due(const consumer *c)
     int64_t at = earlier(leat__group_due(c->machine), leat__save_due(c));
     if (!c->cmd)
         return c->connect_ns;
+    at = earlier(at, leat__prove_due(c));
     at = earlier(at, leat__conn_deadline(c->cmd));
     return earlier(at, c->blk ? leat__conn_deadline(c->blk) : c->connect_ns);
 }
@@ -113,6 +114,8 @@ static void close_conn(consumer *c, leat_conn **conn)
         c->taught = false;
     *conn = NULL;
     leat_client_return(c->client, gone);
+    if (conn == &c->cmd)
+        leat__prove_reset(c);
     c->connect_ns = leat__now_ns();
 }
 
@@ -251,6 +254,7 @@ static void do_what_is_due(consumer *c)
     leat__member_sweep(c);
     leat__read_step(c, now);
     leat__save_step(c, now);
+    leat__prove_step(c, now);
     atomic_store_explicit(&c->counts.in_flight, c->in_rings,
                           memory_order_relaxed);
     leat__gauge_set(c->meters.in_flight, c->in_rings);

@@ -61,6 +61,7 @@ static void forget(part *p)
     p->window = NULL;
     p->draining = p->drained = p->gone = false;
     stale(c, &p->settled);
+    leat__prove_forget(p);
     tell(p, p->gone_how, p->gone_epoch);
 }
 
@@ -178,6 +179,19 @@ static void begin(part *p, uint64_t epoch)
     tell(p, LEAT_ASSIGNED, epoch);
 }
 
+void leat__member_gained(part *p, uint64_t epoch)
+{
+    begin(p, epoch);
+    leat__group_taken(p->c->machine, p->index, epoch, leat__now_ns());
+}
+
+void leat__member_not_gained(part *p)
+{
+    leat__window_free(p->window);
+    p->window = NULL;
+    leat__group_take_failed(p->c->machine, p->index, leat__now_ns());
+}
+
 /* Of a partition that is being forgotten just now the lease is ours again too
  * early: it is taken once more, with a higher epoch. */
 static void taken(part *p, const leat_reply *r)
@@ -196,8 +210,10 @@ static void taken(part *p, const leat_reply *r)
         leat__group_take_failed(c->machine, p->index, leat__now_ns());
         return;
     }
-    begin(p, epoch);
-    leat__group_taken(c->machine, p->index, epoch, leat__now_ns());
+    if (leat__prove_needed(c))
+        leat__prove_taken(p, epoch);
+    else
+        leat__member_gained(p, epoch);
 }
 
 static void on_taken(void *arg, const leat_reply *r, const leat_error *e)

@@ -12,7 +12,12 @@
  *
  * The bytes stay in the backlog until the outcome is known.  When a connection
  * breaks, what left is unknown, and what certainly did not leave is simply not
- * sent yet: it goes out on the next connection, in the same order.
+ * sent yet: it goes out on the next connection, in the same order.  So does
+ * what a server refused because it does not have the partition now or cannot
+ * serve it.
+ *
+ * On one server a topic has one producer; on a cluster each partition its own,
+ * with a connection to where the partition is (lanes.c).
  *
  * Outcomes are noted where the answer is read, by whichever thread, and told by
  * the sender alone, in order, outside all locks: a callback may publish.
@@ -30,7 +35,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { CLOSE_MS = 5000, FIRST_RETRY_MS = 25, MAX_WINDOW = 1 << 20 };
+enum { FIRST_RETRY_MS = 25, MAX_WINDOW = 1 << 20 };
 
 static leat_code meter(leat__producer *p, leat_error *err)
 {
@@ -77,21 +82,23 @@ static leat_code make_memory(leat__producer *p, leat_error *err)
     if (rc != LEAT_OK)
         return rc;
     p->sent = p->told = leat__backlog_end(&p->backlog);
-    p->heads = leat__calloc(p->topic->meta.partitions, sizeof *p->heads, err);
+    p->heads = leat__calloc(p->span, sizeof *p->heads, err);
     p->fields = p->heads ? leat_fields_new(err) : NULL;
     if (!p->fields)
         return LEAT_ENOMEM;
     p->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (p->event < 0)
         return leat__fail_errno(err, LEAT_EIO, errno, "eventfd");
-    return meter(p, err);
+    rc = leat__loss_new(p->topic, p->first, p->span, &p->loss, err);
+    return rc == LEAT_OK ? meter(p, err) : rc;
 }
 
-static void release(leat__producer *p)
+void leat__producer_free(leat__producer *p)
 {
+    leat__loss_free(p->loss);
     if (p->event >= 0)
         close(p->event);
-    for (uint32_t i = 0; p->heads && i < p->topic->meta.partitions; i++)
+    for (uint32_t i = 0; p->heads && i < p->span; i++)
         leat__free((void *)p->heads[i].p);
     leat__free(p->heads);
     leat_fields_free(p->fields);
@@ -134,46 +141,37 @@ no_room:
     return NULL;
 }
 
-static leat__producer *producer_open(leat_topic *t, leat_error *err)
+leat__producer *leat__producer_open(leat_topic *t, uint32_t first,
+                                    uint32_t span, leat__quota *q,
+                                    leat_error *err)
 {
     leat__producer *p = producer_new(t, err);
     if (!p)
         return NULL;
+    p->first = first;
+    p->span = span;
+    p->quota = q;
     if (make_memory(p, err) == LEAT_OK &&
         leat__thread_start(&p->thread, "leat-producer", leat__producer_run, p,
                            err) == LEAT_OK)
         return p;
-    release(p);
+    leat__producer_free(p);
     return NULL;
 }
 
-leat__producer *leat__producer_of(leat_topic *t, leat_error *err)
+void leat__producer_stop(leat__producer *p)
 {
-    leat__producer *p = atomic_load_explicit(&t->producer,
-                                             memory_order_acquire);
-    if (p)
-        return p;
-    pthread_mutex_lock(&t->lock);
-    p = atomic_load_explicit(&t->producer, memory_order_relaxed);
-    if (!p && (p = producer_open(t, err)) != NULL)
-        atomic_store_explicit(&t->producer, p, memory_order_release);
-    pthread_mutex_unlock(&t->lock);
-    return p;
-}
-
-void leat__producer_close(leat__producer *p)
-{
-    if (!p)
-        return;
-    (void)leat__producer_flush(p, CLOSE_MS, NULL);
     pthread_mutex_lock(&p->lock);
     p->stopping = true;
     pthread_cond_broadcast(&p->room);
     pthread_mutex_unlock(&p->lock);
     leat__producer_poke(p);
+}
+
+void leat__producer_end(leat__producer *p)
+{
     pthread_join(p->thread, NULL);
     leat__producer_finish(p);
-    release(p);
 }
 
 /* ---- flushing --------------------------------------------------------- */
@@ -192,14 +190,8 @@ static bool reach_locked(leat__producer *p, uint64_t until, int64_t deadline_ns)
     return true;
 }
 
-leat_code leat__producer_flush(leat__producer *p, int64_t timeout_ms,
-                               leat_error *err)
+void leat__producer_hurry(leat__producer *p)
 {
-    leat_code rc = LEAT_OK;
-    if (leat__producer_inside(p))
-        return leat__fail(err, LEAT_EINVAL,
-                          "flush inside a callback would wait for itself");
-    int64_t deadline = leat__deadline_ns(timeout_ms);
     pthread_mutex_lock(&p->lock);
     uint64_t until = p->tail;
     bool lingers = p->hurry < until && p->next < until && p->opts->linger_ms;
@@ -207,20 +199,21 @@ leat_code leat__producer_flush(leat__producer *p, int64_t timeout_ms,
     pthread_mutex_unlock(&p->lock);
     if (lingers)
         leat__producer_poke(p);
+}
 
+uint64_t leat__producer_settled(leat__producer *p, int64_t deadline_ns)
+{
     pthread_mutex_lock(&p->lock);
-    if (!reach_locked(p, until, deadline)) {
-        rc = leat__fail(err, LEAT_ETIMEOUT,
-                        "topic '%s': %llu messages have no outcome after %lld "
-                        "ms",
-                        p->topic->name, (unsigned long long)(until - p->head),
-                        (long long)timeout_ms);
-    } else if (p->failed.code != LEAT_OK) {
-        rc = p->failed.code;
-        if (err)
-            *err = p->failed;
-        p->failed = (leat_error){ 0 };
-    }
+    uint64_t until = p->tail;
+    uint64_t left = reach_locked(p, until, deadline_ns) ? 0 : until - p->head;
     pthread_mutex_unlock(&p->lock);
-    return rc;
+    return left;
+}
+
+void leat__producer_failure(leat__producer *p, leat_error *out)
+{
+    pthread_mutex_lock(&p->lock);
+    *out = p->failed;
+    p->failed = (leat_error){ 0 };
+    pthread_mutex_unlock(&p->lock);
 }

@@ -15,6 +15,9 @@
 #include <endian.h>
 #include <stdio.h>
 
+/* Most of a publish, and in line also where it is needed twice. */
+#define IN_LINE __attribute__((always_inline))
+
 enum {
     MAX_COMMAND = 512 * 1024 * 1024, /* the server takes no more */
     ARG_COST = 16,                   /* bytes around an argument, at most */
@@ -22,17 +25,6 @@ enum {
     DIRECT = 32, /* with fewer under way a message is written at once */
     HEADERS_MOST = 1 << 20
 };
-
-/* What a publish is for, and the way to its bytes. */
-typedef struct offer {
-    const uint32_t *partition;
-    const leat_msg *m;
-    size_t n;
-    leat_published_fn *fn;
-    void *arg;
-    int64_t deadline_ns; /* to be sent; 0: from when the connection is lost */
-    size_t size;         /* of all commands, once encoded */
-} offer;
 
 /* ---- encoding --------------------------------------------------------- */
 
@@ -49,7 +41,7 @@ make_head(leat__producer *p, uint32_t partition, leat_error *err)
     char *copy = leat__strdup(text, err);
     if (!copy)
         return LEAT_ENOMEM;
-    p->heads[partition] = leat_mem(copy, (size_t)n);
+    p->heads[partition - p->first] = leat_mem(copy, (size_t)n);
     return LEAT_OK;
 }
 
@@ -80,13 +72,13 @@ static char *put_name(char *p, leat_bytes name)
     return p + 7;
 }
 
-static leat_code put_item(leat__producer *p, offer *o, uint32_t partition,
-                          leat_error *err)
+static inline IN_LINE leat_code put_item(leat__producer *p, leat__offer *o,
+                                         uint32_t partition, leat_error *err)
 {
     const leat_bytes *pairs = leat_fields_pairs(p->fields);
     size_t n = 2 * leat_fields_count(p->fields);
     size_t sum = add_up(pairs, n);
-    leat_bytes head = p->heads[partition];
+    leat_bytes head = p->heads[partition - p->first];
     if (sum > p->opts->max_message || sum > MAX_COMMAND || n > ARGS_MOST)
         return too_big(p, sum, err);
     leat__item *item = leat__backlog_room(
@@ -104,6 +96,7 @@ static leat_code put_item(leat__producer *p, offer *o, uint32_t partition,
     item->arg = o->arg;
     item->deadline_ns = o->deadline_ns;
     item->size = (uint32_t)(end - item->bytes);
+    item->partition = partition;
     leat__backlog_commit(&p->backlog, item);
     o->size += item->size;
     return LEAT_OK;
@@ -159,8 +152,10 @@ static leat_code encode_new(leat__producer *p, leat_msg *m, leat_error *err)
     return codec->encode(codec, m, 1, p->fields, err);
 }
 
-static leat_code encode_fields(leat__producer *p, const leat_msg *given,
-                               uint32_t partition, leat_error *err)
+static inline IN_LINE leat_code encode_fields(leat__producer *p,
+                                              const leat_msg *given,
+                                              uint32_t partition,
+                                              leat_error *err)
 {
     const leat_codec *codec = p->opts->codec;
     leat_msg m = *given;
@@ -177,24 +172,27 @@ static leat_code encode_fields(leat__producer *p, const leat_msg *given,
     return codec->encode(codec, &m, 1, p->fields, err);
 }
 
-static leat_code encode_one(leat__producer *p, offer *o, const leat_msg *m,
-                            leat_error *err)
+static inline IN_LINE leat_code encode_one(leat__producer *p, leat__offer *o,
+                                           const leat_msg *m, leat_error *err)
 {
     uint32_t partition = o->partition ? *o->partition : 0;
     leat_code rc = o->partition
                        ? LEAT_OK
                        : leat__choose(&p->topic->chooser, m, &partition, err);
-    if (rc == LEAT_OK && !p->heads[partition].p)
+    if (rc == LEAT_OK && !p->heads[partition - p->first].p)
         rc = make_head(p, partition, err);
     if (rc == LEAT_OK)
         rc = encode_fields(p, m, partition, err);
     return rc == LEAT_OK ? put_item(p, o, partition, err) : rc;
 }
 
-static leat_code encode_all(leat__producer *p, offer *o, leat_error *err)
+static inline IN_LINE leat_code encode_all(leat__producer *p, leat__offer *o,
+                                           leat_error *err)
 {
     leat_code rc = LEAT_OK;
     o->size = 0;
+    if (!p->connected || p->opts->linger_ms > 0)
+        o->deadline_ns = leat__deadline_ns(p->opts->timeout_ms);
     for (size_t i = 0; rc == LEAT_OK && i < o->n; i++)
         rc = encode_one(p, o, &o->m[i], err);
     return rc;
@@ -204,28 +202,46 @@ static leat_code encode_all(leat__producer *p, offer *o, leat_error *err)
 
 static bool fits(const leat__producer *p, size_t n, size_t size)
 {
+    if (p->quota)
+        return leat__quota_fits(p->quota, n, size);
     return p->tail - p->head + n <= (uint64_t)p->opts->max_queued &&
            p->bytes + size <= p->opts->max_queued_bytes;
 }
 
+/* They fit, and the room is theirs. */
+static bool reserve(leat__producer *p, size_t n, size_t size)
+{
+    return p->quota ? leat__quota_take(p->quota, n, size) : fits(p, n, size);
+}
+
 static leat_code full(const leat__producer *p, leat_error *err)
 {
-    return leat__fail(err, LEAT_EFULL,
-                      "topic '%s': %llu messages of %zu bytes have no outcome "
-                      "yet, the bounds are %d and %zu: publish less, or raise "
-                      "max_queued",
-                      p->topic->name, (unsigned long long)(p->tail - p->head),
-                      p->bytes, p->opts->max_queued, p->opts->max_queued_bytes);
+    if (p->quota)
+        return leat__quota_full(p->quota, p->topic->name, err);
+    return leat__quota_say(p->tail - p->head, p->bytes, p->opts, p->topic->name,
+                           err);
+}
+
+/* Room that is made by another producer. */
+static leat_code wait_for_others(leat__producer *p, size_t n, size_t size,
+                                 int64_t deadline_ns, leat_error *err)
+{
+    pthread_mutex_unlock(&p->lock);
+    bool more = leat__quota_wait(p->quota, n, size, deadline_ns);
+    pthread_mutex_lock(&p->lock);
+    return more || p->stopping ? LEAT_OK : full(p, err);
 }
 
 /* A callback runs on the thread that would make the room. */
 static leat_code wait_for_room(leat__producer *p, size_t n, size_t size,
                                int64_t *deadline_ns, leat_error *err)
 {
-    if (p->opts->no_wait || leat__producer_inside(p))
+    if (p->opts->no_wait || leat__producer_inside(p->topic))
         return full(p, err);
     if (*deadline_ns == 0)
         *deadline_ns = leat__deadline_ns(p->opts->max_wait_ms);
+    if (p->quota)
+        return wait_for_others(p, n, size, *deadline_ns, err);
     bool more = true;
     p->waiting++;
     while (more && !p->stopping && !fits(p, n, size))
@@ -234,59 +250,54 @@ static leat_code wait_for_room(leat__producer *p, size_t n, size_t size,
     return p->stopping || fits(p, n, size) ? LEAT_OK : full(p, err);
 }
 
-static leat_code check_count(const leat__producer *p, size_t n, leat_error *err)
+leat_code leat__producer_check(const leat_topic *t, size_t n, size_t size,
+                               leat_error *err)
 {
-    if (n <= (size_t)p->opts->max_queued)
-        return LEAT_OK;
-    return leat__fail(err, LEAT_ETOOBIG,
-                      "topic '%s': %zu messages at once, max_queued is %d",
-                      p->topic->name, n, p->opts->max_queued);
-}
-
-static leat_code check_bytes(const leat__producer *p, const offer *o,
-                             leat_error *err)
-{
-    if (o->size <= p->opts->max_queued_bytes)
+    if (n > (size_t)t->opts.max_queued)
+        return leat__fail(err, LEAT_ETOOBIG,
+                          "topic '%s': %zu messages at once, max_queued is %d",
+                          t->name, n, t->opts.max_queued);
+    if (size <= t->opts.max_queued_bytes)
         return LEAT_OK;
     return leat__fail(err, LEAT_ETOOBIG,
                       "topic '%s': %zu bytes at once, max_queued_bytes is %zu",
-                      p->topic->name, o->size, p->opts->max_queued_bytes);
+                      t->name, size, t->opts.max_queued_bytes);
+}
+
+leat_code leat__producer_closing(const leat_topic *t, leat_error *err)
+{
+    return leat__fail(err, LEAT_ECLOSED, "topic '%s' is closing", t->name);
 }
 
 /* How large the commands are is known once they are encoded; where they do not
  * fit they are taken back, and encoded again when there is room for so much. */
-static leat_code accept_locked(leat__producer *p, offer *o, leat_error *err)
+static leat_code accept_locked(leat__producer *p, leat__offer *o,
+                               leat_error *err)
 {
     int64_t deadline = 0;
-    leat_code rc = check_count(p, o->n, err);
+    leat_code rc = o->n > 1 ? leat__producer_check(p->topic, o->n, 0, err)
+                            : LEAT_OK;
     while (rc == LEAT_OK) {
         if (p->stopping)
-            return leat__fail(err, LEAT_ECLOSED, "topic '%s' is closing",
-                              p->topic->name);
+            return leat__producer_closing(p->topic, err);
         if (!fits(p, o->n, o->size)) {
             rc = wait_for_room(p, o->n, o->size, &deadline, err);
             continue;
         }
-        if (!p->connected || p->opts->linger_ms > 0)
-            o->deadline_ns = leat__deadline_ns(p->opts->timeout_ms);
         leat__spot end = leat__backlog_end(&p->backlog);
         rc = encode_all(p, o, err);
-        if (rc == LEAT_OK && fits(p, o->n, o->size))
+        if (rc == LEAT_OK && reserve(p, o->n, o->size))
             break;
         leat__backlog_cut(&p->backlog, end);
         if (rc == LEAT_OK)
-            rc = check_bytes(p, o, err);
-    }
-    if (rc == LEAT_OK) {
-        p->tail += o->n;
-        p->bytes += o->size;
+            rc = leat__producer_check(p->topic, 0, o->size, err);
     }
     return rc;
 }
 
 /* ---- handing over ----------------------------------------------------- */
 
-enum { WRITE = 1, POKE = 2 };
+enum { WRITE = 1, POKE = 2, ANSWERS = 4 };
 
 /*
  * Who sends what was just accepted.  With answers to come the sender is woken
@@ -321,22 +332,55 @@ static bool write_here(leat__producer *p, bool answers)
     return ok;
 }
 
+static inline IN_LINE int take_in_locked(leat__producer *p,
+                                         const leat__offer *o)
+{
+    p->tail += o->n;
+    p->bytes += o->size;
+    leat__gauge_add(p->queued, (int64_t)o->n);
+    return plan_locked(p, o->n) | (p->next > p->head ? ANSWERS : 0);
+}
+
+static inline IN_LINE void hand_over(leat__producer *p, int plan)
+{
+    if ((plan & WRITE) && !write_here(p, plan & ANSWERS))
+        plan |= POKE;
+    if (plan & POKE)
+        leat__producer_poke(p);
+}
+
 leat_code leat__producer_publish(leat__producer *p, const uint32_t *partition,
                                  const leat_msg *m, size_t n,
                                  leat_published_fn *fn, void *arg,
                                  leat_error *err)
 {
-    offer o = { .partition = partition, .m = m, .n = n, .fn = fn, .arg = arg };
+    leat__offer o = {
+        .partition = partition, .m = m, .n = n, .fn = fn, .arg = arg
+    };
     pthread_mutex_lock(&p->lock);
     leat_code rc = accept_locked(p, &o, err);
-    int plan = rc == LEAT_OK ? plan_locked(p, n) : 0;
-    bool answers = p->next > p->head;
-    if (rc == LEAT_OK)
-        leat__gauge_add(p->queued, (int64_t)n);
+    int plan = rc == LEAT_OK ? take_in_locked(p, &o) : 0;
     pthread_mutex_unlock(&p->lock);
-    if ((plan & WRITE) && !write_here(p, answers))
-        plan |= POKE;
-    if (plan & POKE)
-        leat__producer_poke(p);
+    hand_over(p, plan);
     return rc;
+}
+
+/* ---- for lanes.c ------------------------------------------------------ */
+
+leat_code leat__producer_put_locked(leat__producer *p, leat__offer *o,
+                                    leat_error *err)
+{
+    if (p->stopping)
+        return leat__producer_closing(p->topic, err);
+    return encode_all(p, o, err);
+}
+
+int leat__producer_accept_locked(leat__producer *p, const leat__offer *o)
+{
+    return take_in_locked(p, o);
+}
+
+void leat__producer_hand_over(leat__producer *p, int plan)
+{
+    hand_over(p, plan);
 }

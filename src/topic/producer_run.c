@@ -7,6 +7,10 @@
  * sends what has gathered and tells outcomes.  Away it dials, with backoff, and
  * fails what has waited too long; what is younger goes out afterwards.
  *
+ * A connection whose server refused for now, or has not got the partition any
+ * more, is left once all is answered.  Where to dial next the client has learnt
+ * from the refusal, so a partition that moved costs one connection.
+ *
  * A publishing thread that writes by itself does not wake the sender, which
  * would then not notice that no answer comes.  So it looks once a second; after
  * a second without messages it says that it is asleep, and the next message
@@ -22,14 +26,22 @@
 
 #include <assert.h>
 #include <poll.h>
+#include <stdio.h>
 #include <unistd.h>
 
 enum {
     TICK_MS = 1000,
     DIAL_MS = 1000,   /* at least, though messages fail meanwhile */
     STABLE_MS = 5000, /* a connection that lived so long was a success */
-    SLACK = 8         /* who waits for room is woken when an eighth is free */
+    ASKED_MS = 1000   /* then it is looked again who has the partition */
 };
+
+static _Thread_local const leat_topic *telling; /* whose outcomes */
+
+bool leat__producer_inside(const leat_topic *t)
+{
+    return telling == t;
+}
 
 /* Until when to sleep, and what for. */
 typedef struct nap {
@@ -123,16 +135,7 @@ static void count(leat__producer *p, const tally *y)
     leat__gauge_add(p->queued, -(int64_t)y->n);
 }
 
-static bool roomy_locked(const leat__producer *p)
-{
-    uint64_t most = (uint64_t)p->opts->max_queued;
-    size_t bytes = p->opts->max_queued_bytes;
-    return p->tail - p->head <= most - most / SLACK &&
-           p->bytes <= bytes - bytes / SLACK;
-}
-
-/* Their places are free.  Who waits for room is not woken for one message each:
- * it would fill it at once and wait again. */
+/* Their places are free. */
 static void settle(leat__producer *p, const tally *y)
 {
     if (y->n == 0)
@@ -146,13 +149,26 @@ static void settle(leat__producer *p, const tally *y)
     leat__backlog_drop(&p->backlog, p->told);
     if (y->failed.code != LEAT_OK && p->failed.code == LEAT_OK)
         p->failed = y->failed;
-    if (p->waiting > 0 && roomy_locked(p))
+    if (p->waiting > 0 &&
+        leat__quota_roomy(p->tail - p->head, p->bytes, p->opts))
         pthread_cond_broadcast(&p->room);
     if (p->head >= p->flush_at) {
         p->flush_at = UINT64_MAX;
         pthread_cond_broadcast(&p->done);
     }
     pthread_mutex_unlock(&p->lock);
+    if (p->quota)
+        leat__quota_give(p->quota, y->n, y->bytes);
+}
+
+static void note(leat__producer *p, const leat__item *item,
+                 const leat__verdict *v)
+{
+    if (v->code == LEAT_OK)
+        leat__loss_note(p->loss, item->partition,
+                        (leat_position){ .ms = v->ms, .seq = v->seq },
+                        leat_mem(item->bytes, item->size),
+                        p->heads[item->partition - p->first].n);
 }
 
 /* Tell all verdicts below `until`.  Only this thread moves head. */
@@ -163,6 +179,7 @@ static void tell(leat__producer *p, uint64_t until)
         const leat__item *item = leat__backlog_next(&p->told);
         y.n++;
         y.bytes += item->size;
+        note(p, item, &p->verdicts[i & p->mask]);
         tell_verdict(item, &p->verdicts[i & p->mask], &y);
     }
     settle(p, &y);
@@ -228,8 +245,12 @@ static void pause_for(leat__producer *p, int64_t ms)
 /* A try that hangs must not keep messages long after their time. */
 static leat_conn *dial(leat__producer *p)
 {
+    const leat_topic *t = p->topic;
     int64_t least = leat__deadline_ns(DIAL_MS), first = first_deadline(p);
-    return leat__client_dial(p->client, first > least ? first : least, &p->why);
+    leat__key log;
+    leat__key_log(&log, t->prefix, t->name, t->meta.legacy, p->first);
+    return leat__client_dial_key(p->client, leat__key_bytes(&log),
+                                 first > least ? first : least, &p->why);
 }
 
 static void install(leat__producer *p, leat_conn *c)
@@ -239,7 +260,7 @@ static void install(leat__producer *p, leat_conn *c)
     p->conn = c;
     p->sent = p->told;
     p->replied = p->sure = p->head;
-    p->back = 0;
+    p->back = p->refused = 0;
     p->no_memory = false;
     pthread_mutex_unlock(&p->io);
     pthread_mutex_lock(&p->lock);
@@ -257,7 +278,9 @@ static void connect_once(leat__producer *p)
     if (stopping(p))
         return;
     leat_conn *c = dial(p);
-    if (c && leat__heir_take(&p->heir, c, &p->why) != LEAT_OK) {
+    if (c &&
+        (leat__heir_take(&p->heir, c, &p->why) != LEAT_OK ||
+         leat__loss_check(p->loss, c, p->heir.server, &p->why) != LEAT_OK)) {
         leat__conn_free(c);
         c = NULL;
     }
@@ -268,15 +291,26 @@ static void connect_once(leat__producer *p)
         pause_for(p, leat__backoff_next_ms(&p->wait));
 }
 
+static void say_lost(const leat__producer *p, bool elsewhere)
+{
+    const leat_topic *t = p->topic;
+    char which[32] = "";
+    if (p->span < t->meta.partitions)
+        snprintf(which, sizeof which, " %u", p->first);
+    leat__log(&p->opts->log, elsewhere ? LEAT_LOG_INFO : LEAT_LOG_WARN,
+              "topic '%s'%s: the connection was %s: %s", t->name, which,
+              elsewhere ? "left" : "lost", p->conn->why.msg);
+}
+
 /* The connection is of no more use; all its verdicts have been told.  What did
  * not leave is queued as before; if the connection was good for nothing, its
- * time goes on. */
+ * time goes on, and the next one is not tried at once. */
 static void drop(leat__producer *p)
 {
-    leat__log(&p->opts->log, LEAT_LOG_WARN,
-              "topic '%s': the connection was lost: %s", p->topic->name,
-              p->conn->why.msg);
-    if (p->lost_ns == 0 || !p->awaited || p->head > p->since)
+    bool elsewhere = p->conn->why.code == LEAT_EREADONLY;
+    bool good = p->head > p->since;
+    say_lost(p, elsewhere);
+    if (p->lost_ns == 0 || !p->awaited || good)
         p->lost_ns = leat__deadline_ns(p->opts->timeout_ms);
     pthread_mutex_lock(&p->io);
     p->why = p->conn->why;
@@ -288,24 +322,42 @@ static void drop(leat__producer *p)
     assert(p->next == p->head);
     pthread_mutex_unlock(&p->lock);
     pthread_mutex_unlock(&p->io);
-    if (leat__now_ns() - p->since_ns > STABLE_MS * INT64_C(1000000))
+    if (leat__now_ns() - p->since_ns > STABLE_MS * INT64_C(1000000) ||
+        (elsewhere && good))
         leat__backoff_reset(&p->wait);
-    pause_for(p, leat__backoff_next_ms(&p->wait));
+    if (!elsewhere || !good)
+        pause_for(p, leat__backoff_next_ms(&p->wait));
 }
 
 /* ---- connected -------------------------------------------------------- */
 
-/* A server that has become a replica will not do: end it when all is answered,
- * and look whether there is another behind the address.  Without memory to send
- * it is no connection either. */
+/* Where we were sent for the time of a move, others say better after it. */
+static void look_again(leat__producer *p)
+{
+    if (p->conn->asking &&
+        leat__now_ns() - p->since_ns > ASKED_MS * INT64_C(1000000))
+        p->conn->stale = true;
+}
+
+/* A server that refused, or has become a replica, will not do: end it when all
+ * is answered, and look whether there is another.  Without memory to send it is
+ * no connection either. */
 static void leave_useless(leat__producer *p)
 {
     leat_error e;
     leat_conn *c = p->conn;
+    const leat__verdict *v = leat__producer_refusal(p);
     if (!c->t || leat__conn_waiting(c) > 0 || (!c->stale && !p->no_memory))
         return;
-    if (c->stale)
-        leat__fail(&e, LEAT_EREADONLY, "the server is a replica");
+    if (leat__loss_suspects(p->loss))
+        leat__fail(&e, LEAT_ECONN, "an acknowledged message is missing");
+    else if (v)
+        leat__fail_retriable(&e, v->code, v->retriable, "%s",
+                             v->text ? v->text->msg : leat_code_text(v->code));
+    else if (c->stale)
+        leat__fail(&e, LEAT_EREADONLY, "%s",
+                   c->asking ? "the partition is moving"
+                             : "the server is a replica");
     else
         leat__fail(&e, LEAT_ENOMEM, "no memory to send");
     leat__conn_break(c, &e);
@@ -317,6 +369,9 @@ static nap plan_nap(const leat__producer *p)
     nap z = { .fd = leat_conn_fd(c),
               .events = POLLIN,
               .until_ns = leat__conn_deadline(c) };
+    int64_t look = leat__loss_due(p->loss);
+    if (look < z.until_ns)
+        z.until_ns = look;
     if (leat__outq_left(&c->out) > 0)
         z.events |= POLLOUT;
     z.full = p->full && leat__conn_waiting(c) > 0;
@@ -363,6 +418,9 @@ static void turn(leat__producer *p, bool readable, nap *z)
         (void)leat__conn_expire(c, NULL);
     if (c->t && leat__outq_left(&c->out) > 0)
         (void)leat__conn_write_some(c, NULL);
+    look_again(p);
+    if (c->t)
+        leat__loss_look(p->loss, c, leat__now_ns());
     if (c->t)
         sent = leat__producer_send(p);
     leave_useless(p);
@@ -384,6 +442,7 @@ void *leat__producer_run(void *arg)
 {
     leat__producer *p = arg;
     bool readable = false;
+    telling = p->topic;
     while (!stopping(p)) {
         nap z = { .fd = -1 };
         if (!p->conn) {
@@ -412,4 +471,6 @@ void leat__producer_finish(leat__producer *p)
     leat__fail(&e, LEAT_ECLOSED, "not sent before the topic was closed: %.120s",
                p->why.msg);
     fail_queued(p, INT64_MAX, &e);
+    leat__loss_free(p->loss);
+    p->loss = NULL;
 }

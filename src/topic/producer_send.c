@@ -6,12 +6,18 @@
  * sending; when the connection breaks it asks for one for each that waits, and
  * what it calls not sent gets none: it is as if it had not been tried.
  *
- * With replicas, WAIT follows each batch, and the verdicts before it become
- * final with its answer.
+ * So it is with what a server refuses because it does not have the partition
+ * now (READONLY, MOVED, ASK) or cannot serve it yet (LOADING, CLUSTERDOWN and
+ * the like): nothing more is sent on that connection, and the refused go first
+ * on the next.  But once anything behind a refused message may have been done
+ * there, it can no longer go in order: then the refusal is its outcome.
+ *
+ * Where replicas or the disk are to be waited for, a proof follows each batch
+ * (proof.h), and the verdicts before it become final with its answer.
  */
 #include "base/mem.h"
 #include "base/system.h"
-#include "redis/script.h"
+#include "redis/proof.h"
 #include "topic/producer.h"
 
 #include <stdio.h>
@@ -70,6 +76,18 @@ static void strange(leat__verdict *v)
     note_failure(v, &e);
 }
 
+/* The server did not take it, and another, or the same one later, may. */
+static bool refusal(const leat_reply *r, const leat_error *e)
+{
+    return r && (e->code == LEAT_EREADONLY || e->code == LEAT_EBUSY);
+}
+
+/* Verdicts that stand, but perhaps for a proof. */
+static uint64_t stands(const leat__producer *p)
+{
+    return p->replied - p->refused;
+}
+
 static void on_added(void *arg, const leat_reply *r, const leat_error *e)
 {
     leat__producer *p = arg;
@@ -79,52 +97,66 @@ static void on_added(void *arg, const leat_reply *r, const leat_error *e)
     }
     leat__verdict *v = &p->verdicts[p->replied++ & p->mask];
     v->code = LEAT_OK;
+    p->refused = e && refusal(r, e) ? p->refused + 1 : 0;
+    p->conn->stale |= p->refused > 0;
     if (e)
         note_failure(v, e);
     else if (r->type != LEAT_REPLY_STRING ||
              !read_id(p, leat_mem(r->s.p, r->s.n), v))
         strange(v);
-    if (p->opts->replicas == 0)
-        p->sure = p->replied;
+    if (!leat__proof_needed(p->conn, p->opts->replicas))
+        p->sure = stands(p);
 }
 
-/* What the server has, but too few others. */
+static leat__proof proof(const leat__producer *p)
+{
+    return leat__conn_proof(p->conn, p->opts->replicas, p->opts->replicas_ms);
+}
+
+/* What the server has, but not as safely as it should. */
 static void doubt(leat__producer *p, const leat_error *e)
 {
-    for (; p->sure < p->replied; p->sure++) {
+    for (; p->sure < stands(p); p->sure++) {
         leat__verdict *v = &p->verdicts[p->sure & p->mask];
         if (v->code == LEAT_OK)
             note_failure(v, e);
     }
 }
 
-static void on_waited(void *arg, const leat_reply *r, const leat_error *e)
+static void on_proved(void *arg, const leat_reply *r, const leat_error *e)
 {
     leat__producer *p = arg;
+    leat__proof want = proof(p);
     leat_error few;
-    int64_t n = e ? 0 : leat_reply_int(r);
-    if (!e && n >= p->opts->replicas) {
-        p->sure = p->replied;
-        return;
-    }
-    if (e)
-        leat__fail(&few, LEAT_EUNKNOWN,
-                   "written, but not known to be on %d replicas: %.120s",
-                   p->opts->replicas, e->msg);
+    if (leat__proof_check(&want, r, e, &few) == LEAT_OK)
+        p->sure = stands(p);
     else
-        leat__fail(&few, LEAT_EUNKNOWN,
-                   "written, but only on %lld of %d replicas after %lld ms",
-                   (long long)n, p->opts->replicas,
-                   (long long)p->opts->replicas_ms);
-    doubt(p, &few);
+        doubt(p, &few);
+}
+
+const leat__verdict *leat__producer_refusal(const leat__producer *p)
+{
+    return p->refused ? &p->verdicts[stands(p) & p->mask] : NULL;
+}
+
+/* As if they had not been tried. */
+static void take_back_refused(leat__producer *p)
+{
+    p->back += p->refused;
+    for (; p->refused > 0; p->refused--) {
+        leat__verdict *v = &p->verdicts[--p->replied & p->mask];
+        leat__free(v->text);
+        v->text = NULL;
+    }
 }
 
 void leat__producer_broken(leat__producer *p)
 {
+    leat__proof want = proof(p);
     leat_error e;
-    leat__fail(&e, LEAT_EUNKNOWN, "written, but not known to be on %d replicas",
-               p->opts->replicas);
+    leat__proof_missing(&want, "the connection was lost", &e);
     doubt(p, &e);
+    take_back_refused(p);
 }
 
 /* ---- sending ---------------------------------------------------------- */
@@ -135,15 +167,18 @@ static uint64_t least(uint64_t a, uint64_t b)
 }
 
 /* What is answered and not yet told takes no place in the window, but one among
- * the verdicts.  One place of the connection is kept for WAIT. */
+ * the verdicts.  One place of the connection is kept for the proof, and one for
+ * each ASKING. */
 static uint64_t room(const leat__producer *p)
 {
     const leat_conn *c = p->conn;
     uint64_t window = least((uint64_t)p->opts->window, c->window);
     uint64_t flight = p->next - p->replied, untold = p->next - p->head;
     uint64_t slots = c->window - leat__conn_waiting(c);
-    if (p->opts->replicas > 0 && slots > 0)
+    if (leat__proof_needed(c, p->opts->replicas) && slots > 0)
         slots--;
+    if (c->asking)
+        slots /= 2;
     if (flight >= window)
         return 0;
     return least(least(window - flight, slots), p->mask + 1 - untold);
@@ -188,11 +223,32 @@ static void give_back(leat__producer *p, uint64_t n)
     pthread_mutex_unlock(&p->lock);
 }
 
+static void ignore(void *arg, const leat_reply *r, const leat_error *e)
+{
+    (void)arg;
+    (void)r;
+    (void)e;
+}
+
+/* The next command goes through although the slot is not there yet. */
+__attribute__((noinline, cold)) static bool push_asking(leat_conn *c)
+{
+    static const char text[] = "*1\r\n$6\r\nASKING\r\n";
+    char *to = leat__outq_room(&c->out, sizeof text - 1, NULL);
+    if (!to)
+        return false;
+    memcpy(to, text, sizeof text - 1);
+    leat__conn_push(c, sizeof text - 1, &(leat__pending){ .fn = ignore });
+    return true;
+}
+
 static bool push(leat__producer *p)
 {
     leat__spot s = p->sent;
     const leat__item *item = leat__backlog_next(&s);
-    char *to = leat__outq_room(&p->conn->out, item->size, NULL);
+    char *to = p->conn->asking && !push_asking(p->conn)
+                   ? NULL
+                   : leat__outq_room(&p->conn->out, item->size, NULL);
     p->no_memory = !to;
     if (!to)
         return false;
@@ -203,20 +259,15 @@ static bool push(leat__producer *p)
     return true;
 }
 
-/* A WAIT that cannot be queued leaves the batch unconfirmed: the next one, or
+/* A proof that cannot be queued leaves the batch unconfirmed: the next one, or
  * the end of the connection, speaks for it.  So the connection ends. */
-static void push_wait(leat__producer *p)
+static void push_proof(leat__producer *p)
 {
-    char n[LEAT__NUMBER], ms[LEAT__NUMBER];
+    leat__proof want = proof(p);
     leat_error e;
-    leat_send_opts o = { .fn = on_waited,
-                         .arg = p,
-                         .block_ms = p->opts->replicas_ms };
-    if (leat_conn_send(p->conn,
-                       LEAT_ARGS(leat_str("WAIT"),
-                                 leat__arg_int(n, p->opts->replicas),
-                                 leat__arg_int(ms, p->opts->replicas_ms)),
-                       &o, &e) != LEAT_OK)
+    if (leat__conn_wait_for(p->conn, leat_mem("", 0), &want,
+                            &(leat_send_opts){ .fn = on_proved, .arg = p },
+                            &e) != LEAT_OK)
         leat__conn_break(p->conn, &e);
 }
 
@@ -228,8 +279,8 @@ static bool push_some(leat__producer *p, uint64_t n, uint64_t *pushed)
         i++;
     if (i < n)
         give_back(p, n - i);
-    if (i > 0 && p->opts->replicas > 0)
-        push_wait(p);
+    if (i > 0 && leat__proof_needed(p->conn, p->opts->replicas))
+        push_proof(p);
     *pushed = i;
     return i == n || !p->no_memory;
 }

@@ -6,7 +6,8 @@
  * may be under way; answers come in order.  What was settled gets its outcome
  * from the save that was first to carry it.
  *
- * Hand-outs are saved at once, settlements with them, or else soon.
+ * Hand-outs are saved at once, settlements with them, or else soon.  Where the
+ * durability asks for it the outcome waits for a proof (prove.c).
  */
 #include "base/log.h"
 #include "base/mem.h"
@@ -19,7 +20,7 @@
 
 bool leat__save_clean(const part *p)
 {
-    return p->saves == 0 && p->settled.count == 0 &&
+    return p->saves == 0 && p->settled.count == 0 && p->unproven.count == 0 &&
            leat__window_out(p->window) == 0 && !leat__window_dirty(p->window);
 }
 
@@ -61,6 +62,13 @@ static void tell_stale(consumer *c, settled_line *line)
     leat__line_tell(c, line, &e);
 }
 
+void leat__save_again(part *p, settled_line *line)
+{
+    leat__window_unsaved(p->window);
+    put_back(p, line);
+    p->save_at_ns = leat__now_ns() + RETRY_NS;
+}
+
 static void failed(saving *s, const leat_error *e)
 {
     part *p = s->part;
@@ -70,9 +78,8 @@ static void failed(saving *s, const leat_error *e)
         tell_stale(c, &s->line);
         return;
     }
-    leat__window_unsaved(p->window);
-    put_back(p, &s->line);
-    p->save_at_ns = p->retry_ns = leat__now_ns() + RETRY_NS;
+    leat__save_again(p, &s->line);
+    p->retry_ns = p->save_at_ns;
 }
 
 static void on_saved(void *arg, const leat_reply *r, const leat_error *e)
@@ -87,6 +94,8 @@ static void on_saved(void *arg, const leat_reply *r, const leat_error *e)
     } else if (leat_reply_int(r) == 0) {
         leat__member_lost(p, s->epoch);
         tell_stale(c, &s->line);
+    } else if (leat__prove_needed(c) && leat__part_epoch(p) == s->epoch) {
+        leat__prove_saved(p, &s->line);
     } else {
         leat__line_tell(c, &s->line, NULL);
     }

@@ -3,35 +3,20 @@
  */
 #include "message/sink.h"
 #include "base/mem.h"
-#include "topic/producer.h"
-
-static leat__producer *producer(leat_topic *t)
-{
-    return atomic_load_explicit(&t->producer, memory_order_acquire);
-}
-
-/* Apart: it happens once. */
-__attribute__((noinline, cold)) static leat_code make(leat_topic *t,
-                                                      leat_error *err)
-{
-    leat_error e;
-    if (leat__producer_of(t, &e))
-        return LEAT_OK;
-    if (err)
-        *err = e;
-    return e.code;
-}
+#include "topic/lanes.h"
 
 static leat_code publish(leat_topic *t, const uint32_t *partition,
                          const leat_msg *m, size_t n, leat_published_fn *fn,
                          void *arg, leat_error *err)
 {
     leat_code rc = leat__topic_own(t, err);
-    if (rc == LEAT_OK && !producer(t))
-        rc = make(t, err);
     if (rc != LEAT_OK)
         return rc;
-    return leat__producer_publish(producer(t), partition, m, n, fn, arg, err);
+    leat__producer *p = atomic_load_explicit(&t->producer,
+                                             memory_order_acquire);
+    if (p)
+        return leat__producer_publish(p, partition, m, n, fn, arg, err);
+    return leat__lanes_publish(t, partition, m, n, fn, arg, err);
 }
 
 leat_code leat_topic_publish(leat_topic *t, const leat_msg *m,
@@ -62,8 +47,9 @@ leat_code leat_topic_publish_to(leat_topic *t, uint32_t partition,
 leat_code leat_topic_flush(leat_topic *t, int64_t timeout_ms, leat_error *err)
 {
     leat_code rc = leat__topic_own(t, err);
-    leat__producer *p = producer(t);
-    return rc == LEAT_OK && p ? leat__producer_flush(p, timeout_ms, err) : rc;
+    leat__lanes *lanes = atomic_load(&t->lanes);
+    return rc == LEAT_OK && lanes ? leat__lanes_flush(lanes, timeout_ms, err)
+                                  : rc;
 }
 
 /* ---- as a sink -------------------------------------------------------- */

@@ -246,8 +246,10 @@ static void settle_accounts(consumer *c)
     settled_line line = { 0 };
     leat__fail(&e, LEAT_EUNKNOWN, "closed before the server answered");
     leat__deliver_settled(c);
-    for (uint32_t i = 0; i < c->owned_count; i++)
+    for (uint32_t i = 0; i < c->owned_count; i++) {
         leat__line_tell(c, &c->owned[i]->settled, &e);
+        leat__line_tell(c, &c->owned[i]->unproven, &e);
+    }
     leat__line_tell(c, &line, &e);
 }
 

@@ -4,7 +4,7 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "topic/producer.h"
+#include "topic/lanes.h"
 
 #include <stdio.h>
 
@@ -113,7 +113,8 @@ static void fill_options(leat_topic_opts *o)
     o->max_wait_ms = o->max_wait_ms ? o->max_wait_ms : MAX_WAIT_MS;
     o->max_message = o->max_message ? o->max_message : MAX_MESSAGE;
     o->timeout_ms = o->timeout_ms ? o->timeout_ms : TIMEOUT_MS;
-    o->replicas_ms = o->replicas_ms ? o->replicas_ms : REPLICAS_MS;
+    if (o->replicas > 0 && o->replicas_ms == 0)
+        o->replicas_ms = REPLICAS_MS;
 }
 
 static leat_code find(leat_topic *t, leat_error *err)
@@ -211,7 +212,7 @@ void leat_topic_close(leat_topic *t)
 {
     if (!t || leat__topic_own(t, NULL) != LEAT_OK)
         return;
-    leat__producer_close(atomic_load(&t->producer));
+    leat__lanes_close(atomic_load(&t->lanes));
     pthread_mutex_destroy(&t->lock);
     leat__chooser_release(&t->chooser);
     leat__free(t->name);

@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 typedef struct leat__producer leat__producer;
+typedef struct leat__lanes leat__lanes;
 
 /* What is known of a topic, read from its meta key. */
 typedef struct leat__topic_meta {
@@ -26,8 +27,10 @@ struct leat_topic {
     leat__topic_meta meta;
     leat__chooser chooser;
     unsigned forks;                     /* the fork count it was made in   */
-    pthread_mutex_t lock;               /* for making the producer         */
-    _Atomic(leat__producer *) producer; /* NULL: nothing published yet */
+    pthread_mutex_t lock;               /* for making what follows         */
+    _Atomic(leat__lanes *) lanes;       /* NULL: nothing published yet     */
+    _Atomic(leat__producer *) producer; /* of all partitions; NULL: each has
+                                           its own                         */
 };
 
 /* LEAT_EFORK in a forked child. */

@@ -596,22 +596,42 @@ static void flush_tells_the_first_failure_nobody_was_told_of(void **state)
     leat_topic_close(t);
 }
 
-static void a_server_that_became_a_replica_is_left_until_it_is_not(void **state)
+static void
+what_a_replica_refused_goes_to_the_next_master_in_order(void **state)
 {
-    told *l = told_new(2);
+    told *l = told_new(200);
     (void)state;
     leat_topic *t = open_topic(NULL);
+    must(publish_text(t, "connected", err));
+    must(leat_topic_flush(t, SOON_MS, err));
+    redis_do(server, "DEL leat:{t/0}:log");
+    redis_do(server, "REPLICAOF 127.0.0.1 1");
+    for (int i = 0; i < 100; i++)
+        must(told_publish(l, t, i, NULL, err));
+    assert_code(leat_topic_flush(t, 200, NULL), LEAT_ETIMEOUT);
+    redis_do(server, "REPLICAOF NO ONE");
+    for (int i = 100; i < 200; i++)
+        must(told_publish(l, t, i, NULL, err));
+    must(leat_topic_flush(t, SOON_MS, err));
+    assert_int_equal(l->ok, 200);
+    leat_topic_close(t);
+    told_audit(l, server, 1);
+    told_free(l);
+}
+
+static void what_is_refused_for_too_long_fails_with_the_reason(void **state)
+{
+    told *l = told_new(1);
+    (void)state;
+    leat_topic *t = open_topic(&(leat_topic_opts){ .timeout_ms = 300 });
     must(publish_text(t, "connected", err));
     must(leat_topic_flush(t, SOON_MS, err));
     redis_do(server, "REPLICAOF 127.0.0.1 1");
     must(told_publish(l, t, 0, NULL, err));
     must(leat_topic_flush(t, SOON_MS, err));
-    assert_code(l->m[0].code, LEAT_EREADONLY);
-    assert_true(l->m[0].retriable);
     redis_do(server, "REPLICAOF NO ONE");
-    must(told_publish(l, t, 1, NULL, err));
-    must(leat_topic_flush(t, SOON_MS, err));
-    assert_code(l->m[1].code, LEAT_OK);
+    assert_code(l->m[0].code, LEAT_ETIMEOUT);
+    assert_non_null(strstr(l->last, "replica"));
     leat_topic_close(t);
     told_free(l);
 }
@@ -764,7 +784,8 @@ int main(void)
         TEST(what_lingers_goes_out_when_its_time_is_over),
         TEST(a_full_server_fails_messages_and_takes_later_ones),
         TEST(flush_tells_the_first_failure_nobody_was_told_of),
-        TEST(a_server_that_became_a_replica_is_left_until_it_is_not),
+        TEST(what_a_replica_refused_goes_to_the_next_master_in_order),
+        TEST(what_is_refused_for_too_long_fails_with_the_reason),
         TEST(too_few_replicas_is_unknown),
         TEST(messages_on_a_replica_are_persisted),
         TEST(outcomes_are_counted),

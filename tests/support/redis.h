@@ -40,6 +40,8 @@ typedef struct redis_opts {
     bool sentinel;             /* a sentinel; config says of what           */
     const char *dir;           /* work in this directory and leave it there */
     const char *clock_file;    /* run under shim_clock with this file       */
+    bool sync_shim;            /* run under shim_sync, see redis_sync       */
+    int64_t file_limit;        /* bytes a file of it may have: a full disk  */
     bool loading_is_ready;     /* ready when PING is answered by -LOADING   */
     int64_t start_ms;          /* to become ready; 0: 20 s                  */
 } redis_opts;
@@ -53,6 +55,17 @@ void redis_stop(redis_server *s);
 
 /* kill -9, and wait for the end.  The data stay for redis_restart. */
 void redis_kill(redis_server *s);
+
+/* With sync_shim: how its syncs behave; owned by s, and kept over restarts. */
+struct shim_sync;
+struct shim_sync *redis_sync(redis_server *s);
+
+/* With sync_shim: kill -9, and all of its files lose what was not synced.  Files
+ * that never were are emptied. */
+void redis_power_cut(redis_server *s);
+
+/* From the next start on. */
+void redis_set_file_limit(redis_server *s, int64_t bytes);
 
 /* SIGTERM, so that it saves what it is configured to save. */
 void redis_shutdown(redis_server *s);
