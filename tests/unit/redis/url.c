@@ -177,6 +177,9 @@ static void the_normal_form_is_stable_and_hides_the_password(void **state)
     prints("embedded:", "embedded:");
     prints("embedded:?db=3&protocol=2", "embedded:?db=3&protocol=2");
     prints("embedded:///d", "embedded:///d");
+    prints("redis://h?replicas=2&durability=3",
+           "redis://h:6379?durability=replicated&replicas=2");
+    prints("redis://h?durability=executed", "redis://h:6379");
 }
 
 static void what_is_wrong_is_said_part_by_part(void **state)
@@ -256,6 +259,11 @@ static void what_is_wrong_is_said_part_by_part(void **state)
         { "redis://h?colour=1", "'colour' is unknown" },
         { "redis://h?timeout", "parameter 1 is not name=value" },
         { "redis://h?=1", "parameter 1 is not name=value" },
+        { "redis://h?durability=safe", "executed, logged, synced" },
+        { "redis://h?durability=", "executed, logged, synced" },
+        { "redis://h?durability=5", "executed, logged, synced" },
+        { "redis://h?replicas=0", "1 to 1000" },
+        { "redis://h?replicas=x", "1 to 1000" },
         { "redis://h?protocol=1", "2 or 3" },
         { "redis://h?protocol=4", "2 or 3" },
         { "redis://h?pool_size=0", "1 to 10000" },
