@@ -157,6 +157,16 @@ static leat_bytes fields_of(leat_bytes command, size_t head)
     return leat_mem(p + skip, command.n - skip);
 }
 
+/* The server has just said that it is there.  Without one that is `seen`
+ * nothing is being looked for. */
+static void see(watch *w, const leat__print *p)
+{
+    w->verified = true;
+    w->seen = *p;
+    w->seen.copy = NULL;
+    w->counted = false;
+}
+
 /* Within one history ids only rise: all from this one on are lost. */
 static void gone_back(watch *w, leat__id id)
 {
@@ -197,6 +207,8 @@ void leat__loss_note(leat__loss *l, uint32_t partition, leat_position at,
         leat__loss_hold(w, &p, command, head);
     if (leat__trail_add(&w->trail, &p, &forgotten))
         leat__loss_let_go(l, &forgotten);
+    if (!w->verified)
+        see(w, &p);
     l->noted++;
 }
 
@@ -409,10 +421,9 @@ static void forget_missing(inquiry *q, watch *w)
 static void verify(watch *w, const leat__log_facts *f)
 {
     const leat__print *newest = leat__trail_newest(&w->trail);
-    w->verified = newest != NULL;
+    w->verified = false;
     if (newest)
-        w->seen = *newest;
-    w->seen.copy = NULL;
+        see(w, newest);
     w->counted = f->counted;
     w->added = f->added;
 }
@@ -541,15 +552,10 @@ static bool send_look(watch *w, leat_conn *c)
     char most[LEAT__NUMBER], text[LEAT__ID_TEXT];
     const leat_bytes key = leat__key_bytes(&w->log);
     const leat__print *newest = leat__trail_newest(&w->trail);
-    if (w->looking || !newest)
+    if (w->looking || !newest || !w->verified)
         return true;
     w->then = *newest;
     w->then.copy = NULL;
-    if (!w->verified) {
-        w->seen = w->then;
-        w->verified = true;
-        return true;
-    }
     const leat_bytes args[] = { leat__arg_int(most, LEAT__PRINT_BYTES),
                                 leat__id_format(w->seen.id, text) };
     w->looking = true; /* before: a failure may be told at once */

@@ -222,16 +222,13 @@ def schedule(seed, seconds):
 
 
 def harm(run, faults):
-    start = time.monotonic()
+    run.started = time.monotonic()
     run.works()
     for calm, fault, long, numbers in faults:
         run.rest(calm)
-        say(f"{time.monotonic() - start:7.2f}  {fault.__name__}")
+        run.step(fault.__name__)
         fault(run, long, numbers)
-    say(f"{time.monotonic() - start:7.2f}  healed")
-    again = run.end()
-    say(f"{time.monotonic() - start:7.2f}  all have ended")
-    return again
+    return run.end()
 
 
 def on_one(o):

@@ -222,6 +222,8 @@ static int wait_ms(const tcpfault *f)
         return 0;
     for (int i = 0; i < f->nconns; i++) {
         const conn *c = f->conns[i];
+        if (c->dead || c->gone)
+            continue; /* nobody will do what its times are for */
         int64_t times[] = { c->retry_ms, c->fin_until_ms, c->lane[0].until_ms,
                             c->lane[1].until_ms };
         for (int k = 0; k < 4; k++)

@@ -217,8 +217,6 @@ class Many(Run):
                     f"{r.ns / 1e9 - self.started:.2f}, partition "
                     f"{(r.detail & 0xffff) - 1}, {r.fence}-{r.detail >> 16}")
 
-    started = 0.0
-
 
 PROCESSES = (
     Many.kill_consumer, Many.kill_consumer_for_ever, Many.kill_half,
@@ -267,12 +265,9 @@ def on_many(o):
                 if time.monotonic() - run.started > o.seconds:
                     break
                 run.rest(calm)
-                say(f"{time.monotonic() - run.started:7.2f}  "
-                    f"{fault.__name__}")
+                run.step(fault.__name__)
                 fault(run, long, numbers)
-            say(f"{time.monotonic() - run.started:7.2f}  healed")
             again = run.end()
-            say(f"{time.monotonic() - run.started:7.2f}  all have ended")
             verdict = run.judge(o.seed)
             verdict["unsettled"] = again
             bad = faults_of(o)

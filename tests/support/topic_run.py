@@ -37,6 +37,7 @@ class Run:
     durability = replicas = 0
     republish = 0
     lease = LEASE
+    started = 0.0
 
     def __init__(self, rig):
         self.rig = rig
@@ -241,17 +242,27 @@ class Run:
     def producers_ended(self):
         """Nothing is published any more but for the last round."""
 
+    def step(self, what):
+        say(f"{time.monotonic() - self.started:7.2f}  {what}")
+
     def end(self):
+        """Returns what last_round does."""
         self.heal()
+        self.step("healed")
         for w in self.producers:
             w.terminate()
         self.through(self.producers, "producer")
+        self.step("the producers have ended")
         self.producers_ended()
         self.drain("the run")
+        self.step("drained")
         for w in self.consumers:
             w.terminate()
         self.through(self.consumers + self.leaving, "consumer")
-        return self.last_round()
+        self.step("the consumers have ended")
+        again = self.last_round()
+        self.step("all have ended")
+        return again
 
     def repetitions(self, verdict):
         """More effects again than what was in flight accounts for."""
