@@ -141,15 +141,21 @@ static leat_code blame(const leat__sentinel *s, size_t i, leat_error *e)
 }
 
 leat_conn *leat__sentinel_connect(leat__sentinel *s, size_t i,
-                                  int64_t deadline_ns, leat_error *err)
+                                  leat__lines *list, int64_t deadline_ns,
+                                  leat_error *err)
 {
+    const leat__url_host *at = &s->client->url.hosts[i];
     leat__conn_opts o = { .window = WINDOW, .limits = { .reply = REPLY_MAX } };
-    leat__transport *t = leat__client_transport(
-        s->client, &s->client->url.hosts[i], deadline_ns, err);
+    leat__transport *t = leat__client_transport(s->client, at, deadline_ns,
+                                                err);
     leat_conn *conn = t ? leat__conn_new(t, &o, err) : NULL;
     if (t && !conn)
         t->ops->close(t);
     if (conn) {
+        leat__address a;
+        leat__address_set(&a, at->name, at->port);
+        if (list)
+            leat__line_enter(list, conn, &a);
         until(conn, deadline_ns);
         if (leat__handshake(conn, &s->login, err) == LEAT_OK)
             return conn;
@@ -379,7 +385,7 @@ static void ask_next(leat__sentinel *s, struct round *r, int64_t deadline_ns)
     int64_t end = sooner(deadline_ns, share);
     leat__sentinel_answer *a = &r->said[r->asked++];
 
-    leat_conn *conn = leat__sentinel_connect(s, i, end, &r->why);
+    leat_conn *conn = leat__sentinel_connect(s, i, NULL, end, &r->why);
     bool ok = conn &&
               leat__sentinel_ask(s, i, conn, end, a, &r->why) == LEAT_OK;
     leat__conn_free(conn);
@@ -523,7 +529,7 @@ static leat_code read_nodes(leat__sentinel *s, size_t i,
                             leat_error *err)
 {
     size_t replicas = 0;
-    leat_conn *conn = leat__sentinel_connect(s, i, deadline_ns, err);
+    leat_conn *conn = leat__sentinel_connect(s, i, NULL, deadline_ns, err);
     if (!conn)
         return err->code;
     until(conn, deadline_ns);

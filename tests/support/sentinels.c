@@ -11,7 +11,7 @@
 
 #define SERVICE "shop"
 
-enum { LINES = 16, LINE = 160, SETTLE_MS = 60000, FAILOVER_MS = 6000 };
+enum { LINES = 16, LINE = 160, SETTLE_MS = 60000, FAILOVER_MS = 3000 };
 
 struct sentinels {
     redis_server *server[SENTINELS_SERVERS];
@@ -106,11 +106,13 @@ static bool is_complete(void *arg)
     return sentinels_settled(g, SENTINELS_SERVERS - 1);
 }
 
-/* Sentinels look every ten seconds otherwise; before 7.0 they still do. */
+/* Sentinels look every ten seconds otherwise; before 7.0 they still do.  A
+ * promoted server whose news did not come within four publish periods is made
+ * a replica again, so these must not be too short. */
 static void hurry(redis_server *s)
 {
     freeReplyObject(redis_raw(s, "SENTINEL DEBUG info-period 500 "
-                                 "publish-period 300 ping-period 200 "
+                                 "publish-period 1000 ping-period 200 "
                                  "ask-period 200 election-timeout 2000"));
 }
 
