@@ -11,6 +11,8 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "base/thread.h"
+#include "redis/bundle.h"
+#include "redis/cluster.h"
 #include "redis/facts.h"
 #include "redis/sentinel.h"
 #include "redis/waker.h"
@@ -127,9 +129,6 @@ static leat_code supported(const leat__url *u, leat_error *err)
 {
     if (u->tls)
         return leat__fail(err, LEAT_ENOTSUP, "TLS is not part of this version");
-    if (u->kind == LEAT__URL_CLUSTER)
-        return leat__fail(err, LEAT_ENOTSUP,
-                          "Redis Cluster is not part of this version");
     return LEAT_OK;
 }
 
@@ -175,6 +174,31 @@ no_freed:
     return NULL;
 }
 
+/* A bundle opens a connection to each master: its turns are more. */
+static leat_code know_cluster(leat_client *c, int64_t deadline_ns,
+                              leat_error *err)
+{
+    if (c->cluster)
+        return LEAT_OK;
+    c->cluster = leat__cluster_open(c, deadline_ns, err);
+    if (!c->cluster)
+        return LEAT_ECONN;
+    int turns = c->opts.pool_size *
+                (int)leat__cluster_masters(c->cluster, NULL, 0);
+    leat__budget_init(&c->budget, turns, 2 * turns);
+    return LEAT_OK;
+}
+
+static leat_conn *first_try(leat_client *c, int64_t deadline_ns,
+                            leat_error *err)
+{
+    if (!leat__client_clustered(c))
+        return leat__client_dial(c, deadline_ns, err);
+    return know_cluster(c, deadline_ns, err) == LEAT_OK
+               ? leat__bundle_open(c, deadline_ns, err)
+               : NULL;
+}
+
 /* A refused connection is told at once: at the start it is more likely a wrong
  * address than a passing failure.  A server that loads is waited for. */
 static leat_code first_connection(leat_client *c, leat_error *err)
@@ -183,7 +207,7 @@ static leat_code first_connection(leat_client *c, leat_error *err)
     leat__backoff wait = { .base_ms = 20, .cap_ms = 200 };
     leat_error e;
     for (;;) {
-        leat_conn *conn = leat__client_dial(c, deadline, &e);
+        leat_conn *conn = first_try(c, deadline, &e);
         if (conn) {
             c->total = 1;
             c->idle = conn;
@@ -231,12 +255,13 @@ leat_client *leat_client_open(const char *url, const leat_client_opts *opts,
     return c;
 
 fail:
-    leat__client_destroy(c);
+    leat_client_close(c); /* a thread of it may still run */
     return NULL;
 }
 
 void leat__client_destroy(leat_client *c)
 {
+    leat__cluster_free(c->cluster);
     leat__embedded_detach(c->embedded);
     leat__sentinel_free(c->sentinel);
     leat__lines_release(&c->lines);
@@ -347,6 +372,9 @@ static leat_code introduce(leat_client *c, leat_conn *conn, int64_t deadline_ns,
                              err);
     if (rc == LEAT_OK)
         rc = judge(c, conn, &s, err);
+    if (rc == LEAT_OK)
+        conn->replica = strcmp(s.role, "slave") == 0;
+    conn->stale = false; /* the key of a question may be another node's */
     conn->timeout_ms = c->opts.timeout_ms;
     return rc;
 }
@@ -407,6 +435,8 @@ leat_conn *leat__client_dial_at(leat_client *c, const leat__url_host *at,
 leat_conn *leat__client_dial(leat_client *c, int64_t deadline_ns,
                              leat_error *err)
 {
+    if (c->cluster)
+        return leat__cluster_dial_any(c->cluster, deadline_ns, err);
     if (c->sentinel)
         return leat__sentinel_dial(c->sentinel, deadline_ns, err);
     return leat__client_dial_at(c, c->url.hosts, deadline_ns, err);
@@ -415,7 +445,8 @@ leat_conn *leat__client_dial(leat_client *c, int64_t deadline_ns,
 leat_conn *leat__client_dial_key(leat_client *c, leat_bytes key,
                                  int64_t deadline_ns, leat_error *err)
 {
-    (void)key; /* one server has them all */
+    if (c->cluster)
+        return leat__cluster_dial_key(c->cluster, key, deadline_ns, err);
     return leat__client_dial(c, deadline_ns, err);
 }
 
@@ -437,6 +468,10 @@ leat_code leat_client_nodes(leat_client *c, leat_node *out, size_t room,
     leat_code rc = leat__client_own(c, err);
     if (rc != LEAT_OK)
         return rc;
+    if (c->cluster) {
+        leat__cluster_nodes(c->cluster, out, room, n);
+        return LEAT_OK;
+    }
     if (c->sentinel)
         return leat__sentinel_nodes(c->sentinel, out, room, n, err);
     *n = 1;
