@@ -40,6 +40,8 @@ class Many(Run):
         self.replicas = self.place.replicas if o.durability == 3 else 0
         self.republish = REPUBLISH if o.republish else 0
         self.lossless = o.durability == 3
+        if self.lossless:
+            self.rate = 150     # each waits for replicas and disks
         self.gone = []
         self.resumed = []       # seconds until messages flowed after harm
         super().__init__(rig)

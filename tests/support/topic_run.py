@@ -37,6 +37,7 @@ class Run:
     durability = replicas = 0
     republish = 0
     lease = LEASE
+    rate = RATE
     started = 0.0
 
     def __init__(self, rig):
@@ -59,7 +60,7 @@ class Run:
 
     def producer(self, n):
         return self.worker("produce", self.producer_url, f"producer{n}",
-                           key=1 + n * KEYS, keys=KEYS, rate=RATE,
+                           key=1 + n * KEYS, keys=KEYS, rate=self.rate,
                            republish=self.republish)
 
     def consumer(self, name=None, **more):
