@@ -21,6 +21,10 @@ const option global_options[] = {
     { "password", 0, VALUE_TEXT, "PASSWORD", NULL, NULL, true, true,
       "The password itself; never an option, since everybody can see the "
       "arguments of a program." },
+    { "durability", 0, VALUE_CHOICE, "CLASS", NULL,
+      "executed logged synced replicated outbox", true, false,
+      "What an acknowledgement must mean, see leat-urls(7): executed, logged, "
+      "synced, replicated or outbox.  A server that gives less is refused." },
     { "config", 0, VALUE_FILE, "FILE", NULL, NULL, false, false,
       "Read this configuration file and no other." },
     { "output", 'o', VALUE_CHOICE, "FORMAT", NULL, "table json ndjson csv tsv",
@@ -109,6 +113,7 @@ static const example down_examples[] = {
 static const example status_examples[] = {
     { "leat status", "what the server is and how safely it keeps data" },
     { "leat -u redis://db:6379 status -o json", "the same for a program" },
+    { "leat status --durability synced", "does it sync before it says yes?" },
     { 0 },
 };
 
@@ -189,10 +194,14 @@ const command commands[] = {
       .aliases = "info",
       .args = "",
       .summary = "show what the server is and how safely it keeps data",
-      .text = "Connects and prints version, role, persistence, eviction "
-              "policy, memory and the latency of a ping.  Where the server "
-              "keeps less than a messaging system needs, warnings say what "
-              "to change.",
+      .text = "Connects and prints the servers behind the URL and their "
+              "roles, version, eviction policy, memory, the latency of a "
+              "ping, and the durability: what an acknowledgement of this "
+              "server means now, what could be asked for, and what to set "
+              "for more.  Where the server keeps less than a messaging system "
+              "needs, warnings say what to change.  Exits with 78 when a "
+              "durability is set, by --durability or in the URL, that the "
+              "server does not give.",
       .examples = status_examples,
       .run = run_status },
     { .noun = "ping",

@@ -125,10 +125,32 @@ static leat_code fill_options(leat_client *c, const leat_client_opts *opts,
     return rc;
 }
 
-static leat_code supported(const leat__url *u, leat_error *err)
+/* What the options say goes before the URL.  TLS that is asked for in the
+ * options alone is a mistake that would send passwords in plain text. */
+static leat_code set_tls(leat_client *c, leat_error *err)
 {
-    if (u->tls)
-        return leat__fail(err, LEAT_ENOTSUP, "TLS is not part of this version");
+    const leat__url *u = &c->url;
+    leat_tls_opts *o = &c->opts.tls, none = { 0 };
+    if (!u->tls && (o->ca_file || o->ca_dir || o->cert || o->key || o->host))
+        return leat__fail(err, LEAT_EINVAL,
+                          "TLS options and a URL without TLS, use rediss://");
+    if (u->tls) {
+        bool own = o->ca_file || o->ca_dir;
+        o->ca_file = own ? o->ca_file : u->cafile;
+        o->ca_dir = own ? o->ca_dir : u->cadir;
+        own = o->cert || o->key;
+        o->cert = own ? o->cert : u->cert;
+        o->key = own ? o->key : u->key;
+        o->insecure = o->insecure || u->insecure;
+        c->tls = leat__tls_new(o, err);
+        if (!c->tls)
+            return LEAT_EINVAL;
+        if (o->insecure)
+            leat__log(&c->opts.log, LEAT_LOG_WARN,
+                      "insecure: the server's certificate is not verified, "
+                      "anybody on the way can read and change everything");
+    }
+    *o = none; /* the caller's */
     return LEAT_OK;
 }
 
@@ -234,8 +256,8 @@ leat_client *leat_client_open(const char *url, const leat_client_opts *opts,
     if (!c)
         return NULL;
     if (leat__url_parse(&c->url, leat_str(url), err) != LEAT_OK ||
-        supported(&c->url, err) != LEAT_OK || print_url(c, err) != LEAT_OK ||
-        fill_options(c, opts, err) != LEAT_OK)
+        print_url(c, err) != LEAT_OK || fill_options(c, opts, err) != LEAT_OK ||
+        set_tls(c, err) != LEAT_OK)
         goto fail;
     count_into(c);
     leat__budget_init(&c->budget, c->opts.pool_size, 2 * c->opts.pool_size);
@@ -265,6 +287,7 @@ void leat__client_destroy(leat_client *c)
     leat__embedded_detach(c->embedded);
     leat__sentinel_free(c->sentinel);
     leat__lines_release(&c->lines);
+    leat__tls_free(c->tls);
     leat__url_release(&c->url);
     leat__free_secret(c->password);
     leat__free(c->user);
@@ -288,7 +311,9 @@ leat_code leat__client_own(const leat_client *c, leat_error *err)
 static leat__transport *open_address(leat_client *c, const leat__url_host *at,
                                      int64_t deadline_ns, leat_error *err)
 {
-    (void)c;
+    if (c->tls)
+        return leat__transport_tls(c->tls, at->name, at->port, deadline_ns,
+                                   err);
     return leat__transport_tcp(at->name, at->port, deadline_ns, err);
 }
 
@@ -379,6 +404,26 @@ static leat_code introduce(leat_client *c, leat_conn *conn, int64_t deadline_ns,
     return rc;
 }
 
+/* A server that speaks TLS answers plain text with an alert of TLS, or, as
+ * Redis does, hangs up without a word.  The second may be anything: it is only
+ * a hint, and only as long as there was never a connection. */
+static void hint_at_tls(leat_client *c, const leat_conn *conn, leat_error *e)
+{
+    const char *in = conn->in ? conn->in + conn->in_start : NULL;
+    size_t n = conn->in_end - conn->in_start;
+    pthread_mutex_lock(&c->lock);
+    bool known = c->warned;
+    pthread_mutex_unlock(&c->lock);
+    if (c->tls || known || conn->t || conn->protocol == 3)
+        return;
+    if (n >= 2 && in[0] == 0x15 && in[1] == 3)
+        leat__fail(e, LEAT_EPROTO, "the server speaks TLS, use rediss://");
+    else if (n == 0 && conn->why.code == LEAT_ECONN)
+        leat__fail(e, LEAT_ECONN,
+                   "%.150s; if the server speaks TLS, use rediss://",
+                   conn->why.msg);
+}
+
 /* Nothing of the user's was sent yet: what is lost here is a connection. */
 static void as_connect_error(leat_error *e)
 {
@@ -420,6 +465,10 @@ leat_conn *leat__client_dial_at(leat_client *c, const leat__url_host *at,
     if (conn)
         enter(c, conn, at);
     if (conn && introduce(c, conn, deadline_ns, &e) != LEAT_OK) {
+        if (!conn->t && conn->why.code == LEAT_EAUTH)
+            e = conn->why; /* TLS 1.3 tells of it only now */
+        if (at)
+            hint_at_tls(c, conn, &e);
         leat__conn_free(conn);
         conn = NULL;
     }
@@ -435,10 +484,10 @@ leat_conn *leat__client_dial_at(leat_client *c, const leat__url_host *at,
 leat_conn *leat__client_dial(leat_client *c, int64_t deadline_ns,
                              leat_error *err)
 {
-    if (c->cluster)
-        return leat__cluster_dial_any(c->cluster, deadline_ns, err);
     if (c->sentinel)
         return leat__sentinel_dial(c->sentinel, deadline_ns, err);
+    if (c->cluster)
+        return leat__cluster_dial_any(c->cluster, deadline_ns, err);
     return leat__client_dial_at(c, c->url.hosts, deadline_ns, err);
 }
 
@@ -468,12 +517,12 @@ leat_code leat_client_nodes(leat_client *c, leat_node *out, size_t room,
     leat_code rc = leat__client_own(c, err);
     if (rc != LEAT_OK)
         return rc;
+    if (c->sentinel)
+        return leat__sentinel_nodes(c->sentinel, out, room, n, err);
     if (c->cluster) {
         leat__cluster_nodes(c->cluster, out, room, n);
         return LEAT_OK;
     }
-    if (c->sentinel)
-        return leat__sentinel_nodes(c->sentinel, out, room, n, err);
     *n = 1;
     if (room == 0)
         return LEAT_OK;

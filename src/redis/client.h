@@ -9,13 +9,14 @@
 #include "redis/durability.h"
 #include "redis/embedded.h"
 #include "redis/handshake.h"
+#include "redis/tls.h"
 #include "redis/url.h"
 #include <pthread.h>
 
 typedef struct leat__waker leat__waker;
-struct leat__cluster;
 typedef struct leat__sentinel leat__sentinel;
 typedef struct leat__watch leat__watch;
+struct leat__cluster;
 
 struct leat_client {
     leat__url url;
@@ -25,6 +26,7 @@ struct leat_client {
     leat__login login;
     leat__demand demand;
     leat__embedded *embedded;
+    leat__tls *tls; /* NULL: plain */
     leat_counter *connects, *failures;
     unsigned forks;
 
@@ -46,7 +48,7 @@ struct leat_client {
     leat__lines lines;             /* every connection that is open  */
     leat__sentinel *sentinel;      /* NULL: the URL names no service */
     leat__watch *watch;            /* likewise                       */
-    struct leat__cluster *cluster; /* NULL: it is none          */
+    struct leat__cluster *cluster; /* NULL: it is none                */
 };
 
 /* One try: socket, handshake, facts, rules.  Not counted in the pool. */

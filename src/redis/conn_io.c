@@ -26,7 +26,9 @@ static leat_code fail_with(leat_conn *c, leat_error *err, leat_code code,
                            int sys, const char *what)
 {
     leat_error e;
-    if (sys)
+    if (c->t->why)
+        e = *c->t->why;
+    else if (sys)
         leat__fail_errno(&e, code, sys, "%s", what);
     else
         leat__fail(&e, code, "%s", what);
@@ -187,32 +189,48 @@ leat_code leat__conn_process(leat_conn *c, leat_error *err)
     return LEAT_OK;
 }
 
+/* Nothing was received, with errno, or 0: the end. */
+static leat_code nothing_came(leat_conn *c, ssize_t n, int sys, leat_error *err)
+{
+    if (n == 0)
+        return fail_with(c, err, LEAT_ECONN, 0, "the server closed it");
+    if (sys == EAGAIN || sys == EWOULDBLOCK || sys == EINTR)
+        return LEAT_OK;
+    return fail_with(c, err, LEAT_ECONN, sys, "cannot receive");
+}
+
+/* All that the transport has at hand is taken over, for poll would not tell of
+ * it.  What came before an end is heard first. */
 leat_code leat__conn_read_some(leat_conn *c, bool wait, bool *got,
                                leat_error *err)
 {
     leat_error e;
+    ssize_t n;
     *got = false;
     if (c->bundle)
         return leat__bundle_take(c, err);
     leat_code rc = own(c, err);
     if (rc != LEAT_OK)
         return rc;
-    if (make_room(c, &e) != LEAT_OK) {
-        if (err)
-            *err = e;
-        return leat__conn_break(c, &e);
-    }
-    ssize_t n = c->t->ops->recv(c->t, c->in + c->in_end, c->in_cap - c->in_end,
-                                wait);
-    if (n == 0)
-        return fail_with(c, err, LEAT_ECONN, 0, "the server closed it");
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
-        return LEAT_OK;
-    if (n < 0)
-        return fail_with(c, err, LEAT_ECONN, errno, "cannot receive");
-    *got = true;
-    c->in_end += (size_t)n;
-    return leat__conn_process(c, err);
+    do {
+        if (make_room(c, &e) != LEAT_OK) {
+            if (err)
+                *err = e;
+            return leat__conn_break(c, &e);
+        }
+        n = c->t->ops->recv(c->t, c->in + c->in_end, c->in_cap - c->in_end,
+                            wait && !*got);
+        if (n > 0) {
+            *got = true;
+            c->in_end += (size_t)n;
+        }
+    } while (n > 0 && c->t->more);
+    int sys = errno;
+    if (*got)
+        rc = leat__conn_process(c, err);
+    if (n > 0 || rc != LEAT_OK || c->held)
+        return rc;
+    return nothing_came(c, n, sys, err);
 }
 
 /* Wait until the socket is ready; LEAT_ETIMEOUT leaves the connection as it

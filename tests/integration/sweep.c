@@ -1,6 +1,6 @@
 /*
  * sweep.c: every allocation and every system call of the Redis layer, failed
- * once, against a real server.
+ * once, against a real server; a second program does the same over TLS.
  *
  * The scenario opens a client and does everything it can do once.  Each step
  * that changes something pushes its own number on the list "done", and writes
@@ -11,6 +11,11 @@
 #include "redis/script.h"
 #include "redis/waker.h"
 #include "support/allocfail.h"
+#ifdef OVER_TLS
+#include "tls_help.h"
+#else
+#include "support/server.h"
+#endif
 #include "support/leat.h"
 #include "support/sysfail.h"
 
@@ -31,8 +36,6 @@ enum {
     RUN_MS = 8000
 };
 
-static redis_server *server;
-static char url[256];
 static char *big;
 
 /* ---- what was told ---------------------------------------------------- */
@@ -444,12 +447,9 @@ static void short_reads_and_writes_change_nothing(void **state)
 
 static int start(void **state)
 {
-    (void)state;
-    server = redis_start(NULL);
     big = malloc(BIG);
-    if (!server || !big)
+    if (start_server(state) != 0 || !big)
         return -1;
-    redis_url(server, url, sizeof url);
     for (size_t i = 0; i < BIG; i++)
         big[i] = (char)(i * 2654435761u >> 13);
     redisReply *r = redis_raw(server, "SET big %b", big, (size_t)BIG);
@@ -459,10 +459,8 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     free(big);
-    redis_stop(server);
-    return 0;
+    return stop_server(state);
 }
 
 static int lenient(void **state)

@@ -57,7 +57,7 @@ struct redis_server {
     char program[PATH_SIZE];
     char dir[PATH_SIZE - 16]; /* room for the names in it */
     char socket[PATH_SIZE];
-    int port;
+    int port, tls_port;
     pid_t pid; /* 0: not running */
     pid_t watcher;
     int watch_fd; /* the watcher reads the other end */
@@ -162,6 +162,7 @@ static void copy_opts(redis_server *s, const redis_opts *opts)
     s->opts.user = copy(s->opts.user);
     s->opts.password = copy(s->opts.password);
     s->opts.dir = copy(s->opts.dir);
+    s->opts.tls = copy(s->opts.tls);
     s->opts.clock_file = copy(s->opts.clock_file);
     s->users = copy_list(s->opts.users);
     s->config = copy_list(s->opts.config);
@@ -174,6 +175,7 @@ static void free_opts(redis_server *s)
     free((void *)s->opts.user);
     free((void *)s->opts.password);
     free((void *)s->opts.dir);
+    free((void *)s->opts.tls);
     free((void *)s->opts.clock_file);
     free_list(s->users);
     free_list(s->config);
@@ -242,6 +244,19 @@ static void write_users(const redis_server *s, FILE *f)
         fprintf(f, "user %s\n", s->users[i]);
 }
 
+/* Replicas and nodes of a cluster speak TLS to each other, too. */
+static void write_tls(const redis_server *s, FILE *f)
+{
+    const char *dir = s->opts.tls;
+    if (dir)
+        fprintf(f,
+                "tls-port %d\ntls-cert-file %s/server.crt\n"
+                "tls-key-file %s/server.key\ntls-ca-cert-file %s/ca.crt\n"
+                "tls-auth-clients no\ntls-replication yes\n"
+                "tls-cluster yes\n",
+                s->tls_port, dir, dir, dir);
+}
+
 static void write_data_config(const redis_server *s, FILE *f)
 {
     static const char *const sync[] = { "no", "everysec", "always" };
@@ -272,6 +287,7 @@ static bool write_config(const redis_server *s)
     if (s->opts.maxmemory)
         fprintf(f, "maxmemory %" PRId64 "\n", s->opts.maxmemory);
     write_users(s, f);
+    write_tls(s, f);
     for (size_t i = 0; s->config[i]; i++)
         fprintf(f, "%s\n", s->config[i]);
     return fclose(f) == 0;
@@ -524,12 +540,15 @@ static bool start_once(redis_server *s)
     return true;
 }
 
-/* With tcp the port may be taken in between: try some. */
+/* With tcp or tls the port may be taken in between: try some. */
 static bool start(redis_server *s)
 {
-    for (int i = 0; i < (s->opts.tcp ? PORT_TRIES : 1); i++) {
+    bool ports = s->opts.tcp || s->opts.tls;
+    for (int i = 0; i < (ports ? PORT_TRIES : 1); i++) {
         if (s->opts.tcp && (i > 0 || s->port == 0))
             s->port = free_port();
+        if (s->opts.tls && (i > 0 || s->tls_port == 0))
+            s->tls_port = free_port();
         if (start_once(s))
             return true;
     }
@@ -691,6 +710,11 @@ int redis_port(const redis_server *s)
     return s->port;
 }
 
+int redis_tls_port(const redis_server *s)
+{
+    return s->tls_port;
+}
+
 pid_t redis_pid(const redis_server *s)
 {
     return s->pid;
@@ -710,6 +734,15 @@ char *redis_url_unix(const redis_server *s, char *buf, size_t size)
     char who[256];
     url_user(s, who, sizeof who);
     snprintf(buf, size, "unix://%s%s", who, s->socket);
+    return buf;
+}
+
+char *redis_url_tls(const redis_server *s, char *buf, size_t size)
+{
+    char who[256];
+    url_user(s, who, sizeof who);
+    snprintf(buf, size, "rediss://%slocalhost:%d?cafile=%s/ca.crt", who,
+             s->tls_port, s->opts.tls);
     return buf;
 }
 

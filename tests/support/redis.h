@@ -32,6 +32,8 @@ typedef enum redis_aof {
 typedef struct redis_opts {
     redis_aof aof;
     bool tcp;                  /* listen on 127.0.0.1 as well               */
+    const char *tls;           /* and with TLS, by the ca and server of this
+                                  directory (certs.h); clients need none    */
     const char *user;          /* with all rights; "default" is switched off */
     const char *password;      /* of user, or without user: requirepass     */
     const char *const *users;  /* more "name rule rule", NULL-terminated    */
@@ -87,6 +89,11 @@ const char *redis_socket(const redis_server *s);
 const char *redis_dir(const redis_server *s);
 int redis_port(const redis_server *s); /* 0 without tcp */
 pid_t redis_pid(const redis_server *s);
+
+int redis_tls_port(const redis_server *s); /* 0 without tls */
+
+/* "rediss://localhost:port?cafile=..." of a server with tls. */
+char *redis_url_tls(const redis_server *s, char *buf, size_t size);
 
 /* "unix:///tmp/.../s" or, with tcp, "redis://127.0.0.1:port", with user and
  * password where there are any.  Returns buf; 256 bytes are plenty. */
