@@ -27,14 +27,25 @@ class Losses:
     def __init__(self, ledgers):
         self.ledgers = ledgers
         self.windows = []       # when messages may have been lost
+        self.failovers = 0      # seen by then
         self.logs = {}          # partition: position: body
 
-    def begin(self):
+    def begin(self, failovers):
         """Something is done now that may lose messages."""
+        self.unasked(failovers)
         self.windows.append([time.monotonic() - self.WINDOW, None])
 
-    def over(self):
+    def over(self, failovers):
         self.windows[-1][1] = time.monotonic()
+        self.failovers = failovers
+
+    def unasked(self, failovers):
+        """A busy machine may make servers miss each other: if there were more
+        failovers than at the end of the last window, there was another."""
+        if failovers != self.failovers:
+            self.windows.append([self.windows[-1][1] if self.windows else 0,
+                                 time.monotonic()])
+            self.failovers = failovers
 
     def read(self, run, partitions):
         self.logs = {i: dict(run.written(i)) for i in range(partitions)}

@@ -52,10 +52,10 @@ class Many(Run):
         """Harm to servers: what it leaves is mended, and messages flow."""
         begin = time.monotonic()
         self.cut_off()
-        self.losses.begin()
+        self.losses.begin(self.place.failovers())
         yield r
         self.place.heal()
-        self.losses.over()
+        self.losses.over(self.place.failovers())
         self.flows(120)
         self.resumed.append(time.monotonic() - begin)
 
@@ -189,6 +189,7 @@ class Many(Run):
             yield (int(ms), int(seq)), fields[5].decode()
 
     def producers_ended(self):
+        self.losses.unasked(self.place.failovers())
         self.losses.read(self, PARTITIONS)
         self.gone = self.losses.gone()
 

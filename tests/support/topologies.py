@@ -153,6 +153,9 @@ class Node:
         return dict(line.split(":", 1) for line in text.decode().split("\r\n")
                     if ":" in line)
 
+    def log(self):
+        return (self.dir / "log").read_text(errors="replace")
+
     def kill(self):
         if self.running():
             self.rig.kill(self.process)
@@ -267,6 +270,10 @@ class Topology:
         for n in self.masters():
             n.says(*words)
 
+    def failovers(self):
+        """How many there were, by what the servers wrote down."""
+        return 0
+
     def proxies(self):
         return [n.proxy for n in self.nodes]
 
@@ -357,6 +364,9 @@ class Sentinel(Topology):
 
     def owner(self, key):
         return self.master()
+
+    def failovers(self):
+        return max(s.log().count("+switch-master") for s in self.sentinels)
 
     def sentinel_facts(self, s):
         flat = s.says("SENTINEL", "MASTER", "mymaster") or []
@@ -498,6 +508,11 @@ class Cluster(Topology):
             n in masters or n.synced() for n in self.nodes) and all(
             m.info("replication").get("connected_slaves") == "1"
             for m in masters)
+
+    def failovers(self):
+        return sum(n.log().count("ailover election won") +
+                   n.log().count("anual failover user request accepted")
+                   for n in self.nodes)
 
     def await_other(self, old, seconds=LONG):
         """Its slots are another's."""
