@@ -170,6 +170,9 @@ typedef struct login {
 bool login_get(cli *c, login *out, int *code);
 void login_free(login *l);
 
+/* The same for TLS; empty where the URL has none.  Borrowed from c. */
+leat_tls_opts tls_get(cli *c);
+
 int settings_show(cli *c, bool origins);
 
 /* ---- the configuration file (toml.c, contexts.c) ---------------------- */

@@ -14,7 +14,8 @@
 static int cannot_open(cli *c, const char *shown, const leat_error *err)
 {
     value *v = value_find(c, "url");
-    int code = fail_with(shown, err, NULL);
+    bool tls = err->code == LEAT_EAUTH && strstr(err->msg, "certificate");
+    int code = fail_with(shown, err, tls ? "see TLS in leat-urls(7)" : NULL);
     /* A bad URL is a usage error only where it was typed. */
     return code == EXIT_USAGE && v->origin != FROM_FLAG ? EXIT_CONFIG : code;
 }
@@ -48,6 +49,7 @@ static leat_client *open_with(cli *c, const char *url, const char *what,
                               .allow_eviction = true,
                               .allow_weak = weak,
                               .durability = durability(c),
+                              .tls = tls_get(c),
                               .log = report_logger() };
     leat_client *client = leat_client_open(url, &opts, &err);
     login_free(&who);

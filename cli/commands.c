@@ -25,6 +25,19 @@ const option global_options[] = {
       "executed logged synced replicated outbox", true, false,
       "What an acknowledgement must mean, see leat-urls(7): executed, logged, "
       "synced, replicated or outbox.  A server that gives less is refused." },
+    { "cafile", 0, VALUE_FILE, "FILE", NULL, NULL, true, false,
+      "With rediss://, trust the authorities in this file instead of the "
+      "system's." },
+    { "cadir", 0, VALUE_DIR, "DIR", NULL, NULL, true, false,
+      "The same, a directory as 'openssl rehash' makes it." },
+    { "cert", 0, VALUE_FILE, "FILE", NULL, NULL, true, false,
+      "With rediss://, show this certificate to the server." },
+    { "cert-key", 0, VALUE_FILE, "FILE", NULL, NULL, true, false,
+      "The key of --cert, in a file that only you can read; without it the "
+      "key is in the same file." },
+    { "insecure", 0, VALUE_NONE, NULL, NULL, NULL, true, false,
+      "With rediss://, believe any server.  Anybody on the way can then read "
+      "and change everything." },
     { "config", 0, VALUE_FILE, "FILE", NULL, NULL, false, false,
       "Read this configuration file and no other." },
     { "output", 'o', VALUE_CHOICE, "FORMAT", NULL, "table json ndjson csv tsv",
@@ -131,6 +144,8 @@ static const example demo_examples[] = {
 static const example context_examples[] = {
     { "leat context add prod redis://db:6379 --password-file ~/.prod --use",
       "name a server and use it from now on" },
+    { "leat context add shop rediss://db:6380 --cafile ~/ca.pem",
+      "with TLS and an authority of one's own" },
     { "leat context add prod - <url.txt",
       "the URL from stdin, where nobody sees it" },
     { 0 },
@@ -247,7 +262,8 @@ const command commands[] = {
       .max_args = 2,
       .summary = "add a context",
       .text = "Writes [context.NAME] to the configuration file, with the URL "
-              "and with --user and --password-file where they are given.  "
+              "and with --user, --password-file and the options of TLS where "
+              "they are given.  "
               "The URL - is read from stdin.  The rest of the file, comments "
               "too, stays as it is; its mode becomes 0600.",
       .options = add_options,

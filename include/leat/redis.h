@@ -89,8 +89,9 @@ typedef enum leat_durability {
                        /* told and published again                         */
 } leat_durability;
 
-/* For rediss:// and its kin.  The certificate and the host name are verified
- * unless `insecure` says loudly not to. */
+/* For rediss:// and its kin, before what the URL says.  The certificate and
+ * the host name are verified unless `insecure` says loudly not to.  A key that
+ * others can read is refused. */
 typedef struct leat_tls_opts {
     const char *ca_file; /* trusted certificates; NULL, with ca_dir NULL   */
     const char *ca_dir;  /* too: the system's                              */
@@ -126,8 +127,8 @@ typedef struct leat_client_opts {
 } leat_client_opts;
 
 /* Open a client: parse the URL, connect once, look at the server.  Schemes:
- * redis:// unix:// embedded: redis+sentinel:// (rediss://, redis+cluster://
- * are parsed and refused in this version).  NULL on failure. */
+ * redis:// rediss:// unix:// embedded: redis+sentinel:// redis+cluster:// and
+ * the latter two with rediss.  NULL on failure. */
 LEAT_API leat_client *leat_client_open(const char *url,
                                        const leat_client_opts *opts,
                                        leat_error *err);

@@ -128,7 +128,7 @@ static leat_conn *greet(leat__cluster *k, const leat__address *at,
     return NULL;
 }
 
-/* What an answer would have said is not known; nothing was changed by asking. */
+/* What an answer would have said is unknown; asking has changed nothing. */
 static leat_code ask_node(leat__cluster *k, const leat__address *at,
                           int64_t deadline_ns, leat__slots *m, leat_error *err)
 {

@@ -102,8 +102,11 @@ static leat_code give_range(leat__slots *m, int64_t first, int64_t last,
 {
     if (first < 0 || last < first || last >= LEAT__SLOTS)
         return bad(err, "a range of slots that makes no sense");
-    for (int64_t s = first; s <= last; s++)
+    for (int64_t s = first; s <= last; s++) {
+        if (m->owner[s] != LEAT__SLOTS_NONE)
+            return bad(err, "two masters for a slot");
         give_slot(m, (unsigned)s, node);
+    }
     return LEAT_OK;
 }
 

@@ -42,8 +42,8 @@ leat_code leat__tls_fail(leat_error *err, const char *what)
 static leat_code unreadable(leat_error *err, const char *what, const char *path,
                             int sys)
 {
-    return leat__fail_errno(err, sys == ENOENT ? LEAT_ENOENT : LEAT_EINVAL, sys,
-                            "cannot read the %s '%s'", what, path);
+    return leat__fail_errno(err, LEAT_EINVAL, sys, "cannot read the %s '%s'",
+                            what, path);
 }
 
 /* Look at a file before OpenSSL does, whose errors do not say which. */

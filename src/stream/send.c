@@ -8,8 +8,8 @@
  * A command whose last byte did not leave is sent again on the next connection,
  * until its time is over.  Nothing else ever is.
  *
- * Where the durability asks for it, a proof (proof.h) follows what was sent, and
- * what was added before it is told with its answer.
+ * Where the durability asks for it, a proof (proof.h) follows what was sent,
+ * and what was added before it is told with its answer.
  */
 #include "base/log.h"
 #include "base/mem.h"

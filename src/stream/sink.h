@@ -6,10 +6,10 @@
  * as a whole, copies the commands into the connection's buffer and tells each
  * message how it ended.
  *
- * A record's life: queued -> unsent (the thread has it) -> sent -> answered, and
- * where the durability asks for proof -> unproven -> told.  When the connection
- * is lost what never left goes back to unsent, in order; what may have left is
- * LEAT_EUNKNOWN.
+ * A record's life: queued -> unsent (the thread has it) -> sent -> answered,
+ * and where the durability asks for proof -> unproven -> told.  When the
+ * connection is lost what never left goes back to unsent, in order; what may
+ * have left is LEAT_EUNKNOWN.
  */
 #ifndef LEAT_STREAM_SINK_H
 #define LEAT_STREAM_SINK_H

@@ -110,13 +110,18 @@ struct part {
     uint32_t asked;    /* entries that may come by it              */
     uint32_t appetite; /* how many to ask for; 0: a batch */
     uint64_t read_epoch, renew_epoch;
-    int64_t lag; /* entries behind the cursor; -1: not known            */
+    leat__id begin;   /* where the group started                  */
+    leat__id reached; /* by our last lease, if there was one      */
+    bool was_ours;    /* then there is one                        */
+    bool told_loss;   /* with the lease that is taken anew        */
+    bool compare;     /* the log with what we have read of it     */
+    int64_t lag;      /* entries behind the cursor; -1: not known            */
     leat__key log, cursor, lease;
 };
 
 typedef struct consumer_meters {
     leat_counter *consumed, *redelivered, *settled, *rejected, *stale;
-    leat_counter *undecodable, *rebalances;
+    leat_counter *undecodable, *rebalances, *losses;
     leat_gauge *in_flight, *owned, *lag;
     leat_histogram *settle_time, *end_to_end;
 } consumer_meters;
@@ -233,6 +238,9 @@ void leat__drive_failed(consumer *c, const leat_error *e, const char *what);
 /* ---- member.c --------------------------------------------------------- */
 
 void leat__member_step(consumer *c, int64_t now_ns);
+
+/* There is a new connection. */
+void leat__member_reconnected(consumer *c);
 
 /* The lease of that epoch is another's. */
 void leat__member_lost(part *p, uint64_t epoch);

@@ -129,6 +129,8 @@ static bool open_conn(consumer *c, leat_conn **conn)
     *conn = leat_client_lend(c->client, 0, &e); /* one try */
     if (*conn) {
         leat__backoff_reset(&c->backoff);
+        if (conn == &c->cmd)
+            leat__member_reconnected(c);
         return true;
     }
     leat__drive_failed(c, &e, "connecting");

@@ -28,6 +28,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* As LEAT__PRINT_BYTES and LEAT__PRINT_EACH. */
+#define MOST "128"
+#define EACH "32"
+
 #define SOON_NS INT64_C(20000000)
 #define LOOK_NS INT64_C(1000000000)
 #define IDLE_NS INT64_C(5000000000)
@@ -42,8 +46,12 @@ enum {
     ASK_MOST = 500,          /* ids in one call                           */
     ASK_BYTES = 4 << 20,     /* of entries in one call, about             */
     UNSENT_MOST = 16 * 1024, /* bytes before a look                       */
+    BEFORE = 2,              /* arguments before the ids */
     FACTS = 5                /* before the entries in an answer           */
 };
+
+_Static_assert(LEAT__PRINT_BYTES == 128 && LEAT__PRINT_EACH == 32,
+               "see MOST and EACH");
 
 /* ---- life ------------------------------------------------------------- */
 
@@ -197,7 +205,7 @@ void leat__loss_note(leat__loss *l, uint32_t partition, leat_position at,
         return;
     leat__print forgotten, p = {
         .id = { at.ms, at.seq },
-        .mark = leat__print_mark(fields_of(command, head)),
+        .mark = leat__print_sent(fields_of(command, head)),
         .size = (uint32_t)command.n,
     };
     const leat__print *newest = leat__trail_newest(&w->trail);
@@ -250,18 +258,18 @@ static leat__seen look_at(const leat_reply *r, size_t i, const leat__print *p)
                                                : LEAT__SEEN_OTHER;
 }
 
-/* Arguments of there.lua for up to ASK_MOST entries, about ASK_BYTES of them. */
+/* Arguments of there.lua, for a number of entries and of their bytes. */
 typedef struct question {
-    leat_bytes args[1 + ASK_MOST];
+    leat_bytes args[BEFORE + ASK_MOST];
     char text[ASK_MOST][LEAT__ID_TEXT];
-    char most[LEAT__NUMBER];
     uint32_t n;
     size_t bytes;
 } question;
 
 static void question_begin(question *q)
 {
-    q->args[0] = leat__arg_int(q->most, LEAT__PRINT_BYTES);
+    q->args[0] = leat_str(MOST);
+    q->args[1] = leat_str(EACH);
     q->n = 0;
     q->bytes = 0;
 }
@@ -270,7 +278,7 @@ static bool question_add(question *q, const leat__print *p)
 {
     if (q->n == ASK_MOST || (q->n > 0 && q->bytes + p->size > ASK_BYTES))
         return false;
-    q->args[1 + q->n] = leat__id_format(p->id, q->text[q->n]);
+    q->args[BEFORE + q->n] = leat__id_format(p->id, q->text[q->n]);
     q->bytes += p->size;
     q->n++;
     return true;
@@ -293,18 +301,18 @@ static void on_facts(void *arg, const leat_reply *r, const leat_error *e)
 
 static leat_code send_facts(watch *w, leat_conn *c, leat_error *err)
 {
-    char most[LEAT__NUMBER], text[2][LEAT__ID_TEXT];
+    char text[2][LEAT__ID_TEXT];
     const leat_bytes key = leat__key_bytes(&w->log);
     const leat__print *newest = leat__trail_newest(&w->trail);
-    leat_bytes args[3] = { leat__arg_int(most, LEAT__PRINT_BYTES) };
-    size_t n = 1;
+    leat_bytes args[BEFORE + 2] = { leat_str(MOST), leat_str(EACH) };
+    size_t n = BEFORE;
     w->code = LEAT_OK;
     w->was = w->is = LEAT__SEEN_SAME;
     if (w->verified)
         args[n++] = leat__id_format(w->seen.id, text[0]);
     if (newest)
         args[n++] = leat__id_format(newest->id, text[1]);
-    if (n == 1)
+    if (n == BEFORE)
         return LEAT_OK;
     return leat__script_send(c, &leat__script_topic_there, &key, 1, args, n,
                              &(leat_send_opts){ .fn = on_facts, .arg = w },
@@ -386,7 +394,7 @@ static leat_code look_for(inquiry *q, watch *w, leat_conn *c, leat_error *err)
                question_add(&q->q, q->prints[at + q->q.n]))
             ;
         leat_code rc = leat__script_call(c, &leat__script_topic_there, &key, 1,
-                                         q->q.args, 1 + q->q.n, &r, err);
+                                         q->q.args, BEFORE + q->q.n, &r, err);
         if (rc != LEAT_OK)
             return rc;
         read_facts(r, &q->c.facts);
@@ -549,17 +557,17 @@ static void on_look(void *arg, const leat_reply *r, const leat_error *e)
 
 static bool send_look(watch *w, leat_conn *c)
 {
-    char most[LEAT__NUMBER], text[LEAT__ID_TEXT];
+    char text[LEAT__ID_TEXT];
     const leat_bytes key = leat__key_bytes(&w->log);
     const leat__print *newest = leat__trail_newest(&w->trail);
     if (w->looking || !newest || !w->verified)
         return true;
     w->then = *newest;
     w->then.copy = NULL;
-    const leat_bytes args[] = { leat__arg_int(most, LEAT__PRINT_BYTES),
+    const leat_bytes args[] = { leat_str(MOST), leat_str(EACH),
                                 leat__id_format(w->seen.id, text) };
     w->looking = true; /* before: a failure may be told at once */
-    if (leat__script_send(c, &leat__script_topic_there, &key, 1, args, 2,
+    if (leat__script_send(c, &leat__script_topic_there, &key, 1, args, 3,
                           &(leat_send_opts){ .fn = on_look, .arg = w },
                           NULL) == LEAT_OK)
         return true;

@@ -6,8 +6,8 @@
  * the first connection, in their order, before it carries anything newer.  They
  * are the same bytes: a message keeps its id, by which who reads knows it.
  *
- * Where the client's durability asks for proof they need it as well, or they are
- * not counted.
+ * Where the client's durability asks for proof they need it as well, or they
+ * are not counted.
  *
  * A loss is told once, when it is known how that ended.  A connection that
  * breaks meanwhile, or a server that is full, is waited for; what left without

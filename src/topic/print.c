@@ -3,15 +3,47 @@
 #include "base/mem.h"
 #include "base/siphash.h"
 
+#include <string.h>
+
 enum { FIRST_CAP = 64 };
 
-uint64_t leat__print_mark(leat_bytes fields)
+uint64_t leat__print_mark(leat_bytes beginning)
 {
     /* It is compared within this process, and nobody gains by a collision. */
     static const leat__sipkey key = { 0x6c656174, 0x7072696e74 };
-    if (fields.n > LEAT__PRINT_BYTES)
-        fields.n = LEAT__PRINT_BYTES;
-    return leat__siphash13(key, fields);
+    return leat__siphash13(key, beginning);
+}
+
+/* Take a bulk string off the front of sound bytes: its head with the length,
+ * and the length. */
+static leat_bytes take_bulk(leat_bytes *at, size_t *size)
+{
+    const char *p = at->p;
+    size_t n = 1;
+    for (*size = 0; p[n] != '\r'; n++)
+        *size = *size * 10 + (size_t)(p[n] - '0');
+    n += 2;
+    *at = leat_mem(p + n + *size + 2, at->n - n - *size - 2);
+    return leat_mem(p, n);
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t leat__print_sent(leat_bytes bulks)
+{
+    char text[LEAT__PRINT_BYTES];
+    size_t n = 0, size;
+    while (bulks.n > 0 && n < sizeof text) {
+        leat_bytes head = take_bulk(&bulks, &size);
+        size_t take = head.n + least(size, LEAT__PRINT_EACH);
+        take = least(take, sizeof text - n);
+        memcpy(text + n, head.p, take);
+        n += take;
+    }
+    return leat__print_mark(leat_mem(text, n));
 }
 
 void leat__trail_init(leat__trail *t, uint32_t most)

@@ -13,9 +13,10 @@
 #include "base/error.h"
 #include "message/id.h"
 
-/* Bytes of an entry's fields, as they are sent, that make its mark.  The native
- * codec begins with the message's id. */
-enum { LEAT__PRINT_BYTES = 128 };
+/* An entry's mark is made of the lengths and the beginnings of its names and
+ * values, each and all together up to so many bytes.  The native codec has a
+ * check sum of the whole among them. */
+enum { LEAT__PRINT_BYTES = 128, LEAT__PRINT_EACH = 32 };
 
 typedef struct leat__print {
     leat__id id;
@@ -25,8 +26,10 @@ typedef struct leat__print {
     void *copy;    /* the caller's                                          */
 } leat__print;
 
-/* Of the first bytes of the fields, which may be given whole. */
-uint64_t leat__print_mark(leat_bytes fields);
+/* From the names and values as they are sent, bulk strings of RESP; and from
+ * how the entry begins, as there.lua says it. */
+uint64_t leat__print_sent(leat_bytes bulks);
+uint64_t leat__print_mark(leat_bytes beginning);
 
 typedef struct leat__trail {
     leat__print *ring; /* ring[i & (cap - 1)], head..tail                   */

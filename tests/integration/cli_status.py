@@ -26,16 +26,22 @@ def free_port():
 class Tcp(Redis):
     """The same on a port, too; another program may be quicker to take it."""
 
-    def __init__(self, *options):
+    def __init__(self, *options, cluster=False):
         for _ in range(20):
             self.port = free_port()
+            more = ["--cluster-enabled", "yes", "--cluster-port",
+                    str(free_port())] if cluster else []
             try:
                 super().__init__(None, *options, "--port", str(self.port),
-                                 "--repl-diskless-sync-delay", "0")
+                                 "--repl-diskless-sync-delay", "0", *more)
                 return
             except AssertionError:
                 self.close()
         raise AssertionError("no port")
+
+    def close(self):
+        self.process.kill()     # a replica that writes its first AOF stays
+        super().close()
 
 
 class Sentinel:
@@ -165,6 +171,23 @@ def the_servers_behind_a_sentinel_are_shown(h, s):
         watch.close()
         replica.close()
         master.close()
+
+
+def the_nodes_of_a_cluster_are_shown_with_their_slots(h, s):
+    node = Tcp("--appendonly", "yes", cluster=True)
+    try:
+        equal(node.call("CLUSTER", "ADDSLOTS", *range(16384)), "+OK")
+        wait_for(lambda: b"cluster_state:ok" in node.call("CLUSTER", "INFO"),
+                 SECONDS)
+        p = h.run("status", "-u", f"redis+cluster://127.0.0.1:{node.port}",
+                  "-o", "json")
+        exits(p, 0)
+        got = json.loads(p.out)
+        equal((got["topology"], got["nodes"], got["durability"]),
+              ("cluster", [f"127.0.0.1:{node.port} master of 16384 slots"],
+               "logged"))
+    finally:
+        node.close()
 
 
 def tests():

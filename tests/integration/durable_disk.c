@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* everysec: a second between syncs, and writes wait up to two for a slow one. */
+/* everysec: a second between syncs, and writes wait two for a slow one. */
 enum { SOON_MS = 60000, ROUNDS = 10, WINDOW_MS = 4000 };
 
 static redis_server *server;

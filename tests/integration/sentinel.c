@@ -316,6 +316,13 @@ static void a_sentinel_that_is_behind_is_not_followed(void **state)
     leat_client_close(c);
 }
 
+static bool is_cut(leat_conn *conn)
+{
+    leat_error e;
+    return leat_conn_call(conn, LEAT_ARGS(leat_str("PING")), NULL, NULL, &e) !=
+           LEAT_OK;
+}
+
 /* Their epochs begin anew when sentinels are set up anew. */
 static void most_sentinels_together_are_believed_again(void **state)
 {
@@ -324,11 +331,14 @@ static void most_sentinels_together_are_believed_again(void **state)
     names(stranger, 1);
     names(stranger, 1);
     leat_client *c = open_shop();
-    assert_leads_to(c, master);
+    leat_conn *held = lend(c);
+    assert_int_equal(port_of(held), redis_port(master));
     badredis_stop(gone->b);
     gone->b = NULL;
     wait_until(atomic_load(&changes) == 1, LONG_MS);
     assert_leads_to(c, stranger);
+    wait_until(is_cut(held), LONG_MS);
+    leat_client_return(c, held);
     leat_client_close(c);
 }
 

@@ -62,8 +62,8 @@ void redis_kill(redis_server *s);
 struct shim_sync;
 struct shim_sync *redis_sync(redis_server *s);
 
-/* With sync_shim: kill -9, and all of its files lose what was not synced.  Files
- * that never were are emptied. */
+/* With sync_shim: kill -9, and its files lose what was not synced.  Those that
+ * never were are emptied. */
 void redis_power_cut(redis_server *s);
 
 /* From the next start on. */

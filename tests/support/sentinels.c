@@ -106,13 +106,12 @@ static bool is_complete(void *arg)
     return sentinels_settled(g, SENTINELS_SERVERS - 1);
 }
 
-/* Sentinels look every ten seconds otherwise; before 7.0 they still do.  A
- * promoted server whose news did not come within four publish periods is made
- * a replica again, so these must not be too short. */
+/* Sentinels look every ten seconds otherwise; before 7.0 they still do.  Four
+ * publish periods pass before an old master is made a replica. */
 static void hurry(redis_server *s)
 {
     freeReplyObject(redis_raw(s, "SENTINEL DEBUG info-period 500 "
-                                 "publish-period 1000 ping-period 200 "
+                                 "publish-period 300 ping-period 200 "
                                  "ask-period 200 election-timeout 2000"));
 }
 
@@ -215,11 +214,45 @@ static bool leads(redis_server *s, int replicas)
     return ok;
 }
 
+static const char *text_field(const redisReply *r, const char *name)
+{
+    for (size_t i = 0; i + 1 < r->elements; i += 2)
+        if (strcmp(r->element[i]->str, name) == 0)
+            return r->element[i + 1]->str;
+    return "";
+}
+
+/* A replica that is to be promoted must have been seen as one by all: whoever
+ * has seen it as a master last makes it a replica again. */
+static bool sees_replicas(redis_server *s, int replicas)
+{
+    int good = 0;
+    redisReply *all = redis_raw(s, "SENTINEL SLAVES " SERVICE);
+    for (size_t i = 0; all && i < all->elements; i++) {
+        const redisReply *r = all->element[i];
+        good += strcmp(text_field(r, "flags"), "slave") == 0 &&
+                strcmp(text_field(r, "role-reported"), "slave") == 0 &&
+                strcmp(text_field(r, "master-link-status"), "ok") == 0;
+    }
+    if (all)
+        freeReplyObject(all);
+    return good >= replicas;
+}
+
+static bool all_see_replicas(sentinels *g, int replicas)
+{
+    for (int i = 0; i < SENTINELS_COUNT; i++)
+        if (redis_alive(g->sentinel[i]) &&
+            !sees_replicas(g->sentinel[i], replicas))
+            return false;
+    return true;
+}
+
 bool sentinels_settled(sentinels *g, int replicas)
 {
     int master = sentinels_master(g);
     return master >= 0 && redis_alive(g->server[master]) &&
-           leads(g->server[master], replicas);
+           leads(g->server[master], replicas) && all_see_replicas(g, replicas);
 }
 
 bool sentinels_failover(sentinels *g)

@@ -48,7 +48,7 @@ int sentinels_named(sentinels *g, int i);
 int sentinels_master(sentinels *g);
 
 /* They agree, that server holds itself to be the master, and so many replicas
- * are linked to it. */
+ * are linked to it and known to be well. */
 bool sentinels_settled(sentinels *g, int replicas);
 
 /* Have a sentinel replace the master; false: not now, ask again. */

@@ -27,6 +27,11 @@ static leat_server good(void)
                           .replicas_online = 2 };
 }
 
+static void sync_by(leat_server *s, const char *policy)
+{
+    snprintf(s->appendfsync, sizeof s->appendfsync, "%s", policy);
+}
+
 static void gives(const leat_server *s, leat_durability d, int replicas)
 {
     char why[ROOM];
@@ -76,12 +81,12 @@ static void the_policy_of_syncing_decides(void **state)
 {
     leat_server s = good();
     (void)state;
-    strcpy(s.appendfsync, "everysec");
+    sync_by(&s, "everysec");
     gives(&s, LEAT_LOGGED, 1);
     lacks_for(&s, LEAT_SYNCED, 1, LEAT__LACKS,
               "appendfsync is everysec, set appendfsync always");
     lacks_for(&s, LEAT_REPLICATED, 1, LEAT__LACKS, "set appendfsync always");
-    strcpy(s.appendfsync, "no");
+    sync_by(&s, "no");
     lacks_for(&s, LEAT_LOGGED, 1, LEAT__LACKS,
               "appendfsync is no, set appendfsync everysec or always");
 }
@@ -100,7 +105,7 @@ static void a_server_that_can_be_asked_gives_synced(void **state)
 {
     leat_server s = good();
     (void)state;
-    strcpy(s.appendfsync, "everysec");
+    sync_by(&s, "everysec");
     s.has_waitaof = true;
     gives(&s, LEAT_SYNCED, 1);
     gives(&s, LEAT_REPLICATED, 2);
@@ -161,7 +166,7 @@ static void the_refusal_names_class_and_setting(void **state)
     leat_error e;
     leat__demand d = { .asked = LEAT_SYNCED };
     (void)state;
-    strcpy(s.appendfsync, "everysec");
+    sync_by(&s, "everysec");
     assert_int_equal(leat__durability_judge(&s, &d, &e), LEAT_EUNSAFE);
     assert_string_equal(e.msg, "durability 'synced' is not given: appendfsync "
                                "is everysec, set appendfsync always "
@@ -175,7 +180,7 @@ static void eviction_is_refused_in_every_class(void **state)
     leat_server s = good();
     leat_error e;
     (void)state;
-    strcpy(s.maxmemory_policy, "allkeys-lru");
+    snprintf(s.maxmemory_policy, sizeof s.maxmemory_policy, "allkeys-lru");
     for (leat_durability a = LEAT_EXECUTED; a <= LEAT_OUTBOX; a++) {
         leat__demand d = { .asked = a, .replicas = 1 };
         assert_int_equal(leat__durability_judge(&s, &d, &e), LEAT_EUNSAFE);
@@ -206,7 +211,7 @@ static void only_what_the_server_does_not_do_is_proven(void **state)
     }
     s.has_waitaof = true; /* always is always */
     assert_false(proof_of(&s, LEAT_SYNCED, 0).synced);
-    strcpy(s.appendfsync, "everysec");
+    sync_by(&s, "everysec");
     assert_true(proof_of(&s, LEAT_SYNCED, 0).synced);
     assert_false(proof_of(&s, LEAT_LOGGED, 0).synced);
     assert_false(proof_of(&s, LEAT_OUTBOX, 0).synced);
@@ -232,7 +237,7 @@ static void the_wait_is_long_enough_for_the_disk(void **state)
     leat_server s = good();
     (void)state;
     s.has_waitaof = true;
-    strcpy(s.appendfsync, "everysec");
+    sync_by(&s, "everysec");
     assert_int_equal(proof_of(&s, LEAT_SYNCED, 0).ms, 5000);
     assert_int_equal(proof_of(&s, LEAT_SYNCED, 70).ms, 70);
 }
@@ -267,7 +272,7 @@ static void the_window_of_everysec_is_at_least_two_seconds(void **state)
 {
     leat_server s = good();
     (void)state;
-    strcpy(s.appendfsync, "everysec");
+    sync_by(&s, "everysec");
     leat_durability_report r = report(&s, LEAT_EXECUTED);
     assert_int_equal(r.given, LEAT_LOGGED);
     assert_int_equal(r.best, LEAT_LOGGED);
@@ -298,12 +303,12 @@ static void the_report_speaks_of_the_class_asked_for(void **state)
 {
     leat_server s = good();
     (void)state;
-    strcpy(s.appendfsync, "everysec");
+    sync_by(&s, "everysec");
     s.min_replicas = 0;
     leat_durability_report r = report(&s, LEAT_REPLICATED);
     assert_int_equal(r.given, LEAT_LOGGED);
     assert_non_null(strstr(r.lacks, "appendfsync"));
-    strcpy(s.appendfsync, "always");
+    sync_by(&s, "always");
     r = report(&s, LEAT_REPLICATED);
     assert_int_equal(r.given, LEAT_SYNCED);
     assert_non_null(strstr(r.lacks, "min-replicas-to-write 1"));
@@ -316,13 +321,13 @@ static void a_weakness_is_warned_of_and_a_window_only_told(void **state)
     leat_level level;
     (void)state;
     assert_null(leat__durability_remark(&s, &d, &level));
-    strcpy(s.appendfsync, "everysec");
+    sync_by(&s, "everysec");
     assert_non_null(leat__durability_remark(&s, &d, &level));
     assert_int_equal(level, LEAT_LOG_INFO);
     d.asked = LEAT_LOGGED; /* it was asked for */
     assert_null(leat__durability_remark(&s, &d, &level));
     d.asked = LEAT_EXECUTED;
-    strcpy(s.appendfsync, "no");
+    sync_by(&s, "no");
     assert_non_null(leat__durability_remark(&s, &d, &level));
     assert_int_equal(level, LEAT_LOG_WARN);
     s.aof = false;

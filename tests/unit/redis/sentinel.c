@@ -85,7 +85,7 @@ static void a_host_of_256_bytes_is_refused(void **state)
     leat__sentinel_answer a = { 0 };
     size_t n = strlen(text);
     memset(text + n, 'h', 256);
-    strcpy(text + n + 256, "\r\n$1\r\n1\r\n");
+    memcpy(text + n + 256, "\r\n$1\r\n1\r\n", sizeof "\r\n$1\r\n1\r\n");
     assert_false(leat__sentinel_read_address(reply(text), &a));
 }
 
