@@ -13,6 +13,10 @@
  *   leat_conn_drain(conn, 0, &err);
  *   leat_client_return(c, conn);
  *
+ * On a cluster such a connection leads to every master: commands go where their
+ * keys are, and callbacks come in order for the keys of one slot.  A command or
+ * transaction whose keys are in two slots is LEAT_EINVAL before it is sent.
+ *
  * Outcomes are honest.  A command whose last byte never left this process did
  * certainly not happen (LEAT_ECONN); one that left and was not answered in time
  * is LEAT_EUNKNOWN, and its connection is closed so that a late answer cannot
@@ -107,7 +111,8 @@ typedef struct leat_client_opts {
     const char *password;       /* instead of the URL's                */
     int64_t connect_timeout_ms; /* 0: 5 s                              */
     int64_t timeout_ms;         /* for an answer; 0: 5 s               */
-    int pool_size;              /* connections at most; 0: 16          */
+    int pool_size;              /* connections at most; 0: 16; on a    */
+                                /* cluster: to each master             */
     int window;                 /* commands in flight; 0: 1024         */
     int max_retry_ms;           /* longest pause between connects; 0: 2 s */
     bool resp2;                 /* do not ask for RESP3                */
@@ -315,7 +320,8 @@ LEAT_API leat_code leat_conn_listen(leat_conn *conn, int64_t wait_ms,
                                     leat_error *err);
 
 /* The socket, to be polled beside others; readable means that
- * leat_conn_take or leat_conn_listen has something to do. */
+ * leat_conn_take or leat_conn_listen has something to do.  On a cluster it is
+ * an epoll descriptor over all nodes. */
 LEAT_API int leat_conn_fd(const leat_conn *conn);
 
 /* Commands sent and not yet answered. */

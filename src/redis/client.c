@@ -308,20 +308,14 @@ leat_code leat__client_own(const leat_client *c, leat_error *err)
                       "your own after fork");
 }
 
-static leat__transport *open_address(leat_client *c, const leat__url_host *at,
-                                     int64_t deadline_ns, leat_error *err)
+leat__transport *leat__client_transport(leat_client *c,
+                                        const leat__url_host *at,
+                                        int64_t deadline_ns, leat_error *err)
 {
     if (c->tls)
         return leat__transport_tls(c->tls, at->name, at->port, deadline_ns,
                                    err);
     return leat__transport_tcp(at->name, at->port, deadline_ns, err);
-}
-
-leat__transport *leat__client_transport(leat_client *c,
-                                        const leat__url_host *at,
-                                        int64_t deadline_ns, leat_error *err)
-{
-    return open_address(c, at, deadline_ns, err);
 }
 
 static leat__transport *open_socket(leat_client *c, int64_t deadline_ns,
@@ -457,7 +451,7 @@ leat_conn *leat__client_dial_at(leat_client *c, const leat__url_host *at,
     if (deadline_ns > latest)
         deadline_ns = latest;
 
-    leat__transport *t = at ? open_address(c, at, deadline_ns, &e)
+    leat__transport *t = at ? leat__client_transport(c, at, deadline_ns, &e)
                             : open_socket(c, deadline_ns, &e);
     leat_conn *conn = t ? leat__conn_new(t, &o, &e) : NULL;
     if (t && !conn)

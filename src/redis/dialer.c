@@ -56,6 +56,8 @@ struct leat__dial {
     bool decided, dropped;
     leat_conn *conn;
     leat_error why;
+    size_t key_size; /* 0: it is for `at` */
+    char key[];
 };
 
 static void dial_free(leat__dial *d)
@@ -69,8 +71,12 @@ static void attempt(void *arg)
 {
     leat__dial *d = arg;
     leat_error e = { 0 };
-    leat_conn *conn = leat__cluster_dial_at(d->client->cluster, &d->at,
-                                            d->deadline_ns, &e);
+    leat_conn *conn = d->key_size
+                          ? leat__client_dial_key(d->client,
+                                                  leat_mem(d->key, d->key_size),
+                                                  d->deadline_ns, &e)
+                          : leat__cluster_dial_at(d->client->cluster, &d->at,
+                                                  d->deadline_ns, &e);
     pthread_mutex_lock(&d->lock);
     d->conn = conn;
     d->why = e;
@@ -86,21 +92,39 @@ static void attempt(void *arg)
         dial_free(d);
 }
 
-leat__dial *leat__dial_start(leat_client *c, const leat__address *at,
-                             int64_t deadline_ns, int event_fd, leat_error *err)
+static leat__dial *start(leat_client *c, const leat__address *at,
+                         leat_bytes key, int64_t deadline_ns, int event_fd,
+                         leat_error *err)
 {
-    leat__dial *d = leat__zalloc(sizeof *d, err);
+    leat__dial *d = leat__zalloc(sizeof *d + key.n, err);
     if (!d)
         return NULL;
     pthread_mutex_init(&d->lock, NULL);
     d->client = c;
-    d->at = *at;
+    if (at)
+        d->at = *at;
     d->deadline_ns = deadline_ns;
     d->event_fd = event_fd;
+    d->key_size = key.n;
+    if (key.n)
+        memcpy(d->key, key.p, key.n);
     if (leat__client_spawn(c, "leat-dial", attempt, d, err) == LEAT_OK)
         return d;
     dial_free(d);
     return NULL;
+}
+
+leat__dial *leat__dial_start(leat_client *c, const leat__address *at,
+                             int64_t deadline_ns, int event_fd, leat_error *err)
+{
+    return start(c, at, leat_mem(NULL, 0), deadline_ns, event_fd, err);
+}
+
+leat__dial *leat__dial_start_key(leat_client *c, leat_bytes key,
+                                 int64_t deadline_ns, int event_fd,
+                                 leat_error *err)
+{
+    return start(c, NULL, key, deadline_ns, event_fd, err);
 }
 
 bool leat__dial_fetch(leat__dial *d, leat_conn **conn, leat_error *why)

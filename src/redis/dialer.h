@@ -24,6 +24,11 @@ leat__dial *leat__dial_start(leat_client *c, const leat__address *at,
                              int64_t deadline_ns, int event_fd,
                              leat_error *err);
 
+/* The same, to whoever has this key, which is copied. */
+leat__dial *leat__dial_start_key(leat_client *c, leat_bytes key,
+                                 int64_t deadline_ns, int event_fd,
+                                 leat_error *err);
+
 /* Is it decided?  Then *conn, or NULL with *why, and the attempt is gone. */
 bool leat__dial_fetch(leat__dial *d, leat_conn **conn, leat_error *why);
 

@@ -30,7 +30,7 @@
 
 /* As LEAT__PRINT_BYTES and LEAT__PRINT_EACH. */
 #define MOST "128"
-#define EACH "32"
+#define EACH "96"
 
 #define SOON_NS INT64_C(20000000)
 #define LOOK_NS INT64_C(1000000000)
@@ -50,7 +50,7 @@ enum {
     FACTS = 5                /* before the entries in an answer           */
 };
 
-_Static_assert(LEAT__PRINT_BYTES == 128 && LEAT__PRINT_EACH == 32,
+_Static_assert(LEAT__PRINT_BYTES == 128 && LEAT__PRINT_EACH == 96,
                "see MOST and EACH");
 
 /* ---- life ------------------------------------------------------------- */
@@ -217,6 +217,8 @@ void leat__loss_note(leat__loss *l, uint32_t partition, leat_position at,
         leat__loss_let_go(l, &forgotten);
     if (!w->verified)
         see(w, &p);
+    if (l->due_ns == INT64_MAX)
+        l->due_ns = leat__now_ns() + LOOK_NS;
     l->noted++;
 }
 
@@ -582,14 +584,9 @@ static bool roomy(const leat_conn *c)
            leat__outq_left(&c->out) < UNSENT_MOST;
 }
 
-/* The first acknowledgement, or the time, says when. */
 static bool is_due(leat__loss *l, const leat_conn *c, int64_t now_ns)
 {
-    if (l->count == 0 || l->blind)
-        return false;
-    if (l->due_ns == INT64_MAX)
-        l->due_ns = now_ns + l->calm_ns;
-    if (now_ns < l->due_ns)
+    if (l->blind || now_ns < l->due_ns)
         return false;
     if (!roomy(c)) {
         l->due_ns = now_ns + SOON_NS;
@@ -622,5 +619,5 @@ bool leat__loss_suspects(const leat__loss *l)
 
 int64_t leat__loss_due(const leat__loss *l)
 {
-    return l && l->count > 0 && !l->blind ? l->due_ns : INT64_MAX;
+    return l && !l->blind ? l->due_ns : INT64_MAX;
 }

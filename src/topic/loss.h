@@ -31,8 +31,8 @@ leat_code leat__loss_check(leat__loss *l, leat_conn *c, const char *server,
                            leat_error *err);
 
 /* Under io: look now and then, on a connection that is in use; what seems to be
- * missing makes it stale, and `suspects` true until the next check.  Due: when
- * the next look is. */
+ * missing makes it stale, and `suspects` true until the next check.  Due, which
+ * the sender may ask at any time: when the next look is. */
 void leat__loss_look(leat__loss *l, leat_conn *c, int64_t now_ns);
 bool leat__loss_suspects(const leat__loss *l);
 int64_t leat__loss_due(const leat__loss *l);

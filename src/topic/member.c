@@ -4,7 +4,9 @@
  * The state machine (group.c) says what to do; here it becomes scripts, and
  * their answers go back to it.  With every beat the leases of owned partitions
  * are looked at, before it on the same connection: once a beat is answered, a
- * lease that was taken from us meanwhile is known.
+ * lease that was taken from us meanwhile is known.  On a cluster answers come in
+ * any order, so there, after a silence in which we may have been judged, each
+ * partition waits for its own.
  */
 #include "base/log.h"
 #include "base/mem.h"
@@ -210,7 +212,7 @@ static void begin(part *p, uint64_t epoch)
     p->lag = -1;
     p->save_at_ns = INT64_MAX;
     p->retry_ns = 0;
-    p->draining = p->drained = p->caught_up = false;
+    p->draining = p->drained = p->caught_up = p->unsure = p->taught = false;
     atomic_store(&p->epoch, epoch);
     tell(p, LEAT_ASSIGNED, epoch);
 }
@@ -440,6 +442,18 @@ static void on_renewed(void *arg, const leat_reply *r, const leat_error *e)
         fell_behind(p, leat_reply_bytes(r));
     else if (leat_reply_int(r) == 0)
         leat__member_lost(p, p->renew_epoch);
+    else if (!e && leat__part_epoch(p) == p->renew_epoch)
+        p->unsure = false;
+}
+
+/* Nothing was handed out for a while, and others may have thought us dead. */
+static void doubt_leases(consumer *c, int64_t now_ns)
+{
+    int64_t until = atomic_load(&c->safe_until_ns);
+    if (!c->clustered || now_ns < until - c->opts.lease_ms * 1000000 / 3)
+        return;
+    for (uint32_t i = 0; i < c->owned_count; i++)
+        c->owned[i]->unsure = true;
 }
 
 /* After a new connection it may be another server's log.  The lease is taken
@@ -479,7 +493,8 @@ static void renew(consumer *c)
         if (leat__script_send(c->cmd, &leat__script_topic_renew, keys, 1 + more,
                               args, 3 + more,
                               &(leat_send_opts){ .fn = on_renewed, .arg = p },
-                              NULL) != LEAT_OK)
+                              NULL) != LEAT_OK &&
+            !c->clustered)
             return;
         p->compare = false;
     }
@@ -491,6 +506,7 @@ static leat_code send_beat(consumer *c, const leat__group_action *a,
     const leat_bytes key = leat__key_bytes(&c->members);
     const leat_bytes args[] = { leat_str(c->nonce), a->record,
                                 leat_str(MEMBERS_KEEP) };
+    doubt_leases(c, now_ns);
     renew(c);
     leat__lag_step(c);
     c->beat_sent_ns = now_ns;
@@ -604,6 +620,7 @@ void leat__member_step(consumer *c, int64_t now_ns)
             continue;
         leat__drive_failed(c, &e, "the group");
         not_sent(c, &a, now_ns);
-        break;
+        if (!c->clustered || a.what == LEAT__GROUP_BEAT)
+            break;
     }
 }

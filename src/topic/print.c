@@ -1,17 +1,13 @@
 /* print.c: the last acknowledged messages of a partition. */
 #include "topic/print.h"
+#include "base/crc32c.h"
 #include "base/mem.h"
-#include "base/siphash.h"
-
-#include <string.h>
 
 enum { FIRST_CAP = 64 };
 
-uint64_t leat__print_mark(leat_bytes beginning)
+uint32_t leat__print_mark(leat_bytes beginning)
 {
-    /* It is compared within this process, and nobody gains by a collision. */
-    static const leat__sipkey key = { 0x6c656174, 0x7072696e74 };
-    return leat__siphash13(key, beginning);
+    return leat__crc32c(0, beginning.p, beginning.n);
 }
 
 /* Take a bulk string off the front of sound bytes: its head with the length,
@@ -32,18 +28,17 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-uint64_t leat__print_sent(leat_bytes bulks)
+uint32_t leat__print_sent(leat_bytes bulks)
 {
-    char text[LEAT__PRINT_BYTES];
-    size_t n = 0, size;
-    while (bulks.n > 0 && n < sizeof text) {
+    uint32_t mark = 0;
+    size_t left = LEAT__PRINT_BYTES, size;
+    while (bulks.n > 0 && left > 0) {
         leat_bytes head = take_bulk(&bulks, &size);
-        size_t take = head.n + least(size, LEAT__PRINT_EACH);
-        take = least(take, sizeof text - n);
-        memcpy(text + n, head.p, take);
-        n += take;
+        size_t n = least(head.n + least(size, LEAT__PRINT_EACH), left);
+        mark = leat__crc32c(mark, head.p, n);
+        left -= n;
     }
-    return leat__print_mark(leat_mem(text, n));
+    return mark;
 }
 
 void leat__trail_init(leat__trail *t, uint32_t most)

@@ -1,7 +1,7 @@
 /*
  * print.h: what a producer remembers of messages that were acknowledged.
  *
- * A print is an entry's id, how it begins as a hash, and its size.  By it an
+ * A print is an entry's id, a check sum of how it begins, and its size.  By it an
  * entry that is looked for again is known from another's that got the same id
  * in another history of the log, which happens after a failover.  A trail is
  * the last prints of a partition, oldest first, in bounded memory.
@@ -15,12 +15,12 @@
 
 /* An entry's mark is made of the lengths and the beginnings of its names and
  * values, each and all together up to so many bytes.  The native codec has a
- * check sum of the whole among them. */
-enum { LEAT__PRINT_BYTES = 128, LEAT__PRINT_EACH = 32 };
+ * check sum of the whole among them, others the message's id. */
+enum { LEAT__PRINT_BYTES = 128, LEAT__PRINT_EACH = 96 };
 
 typedef struct leat__print {
     leat__id id;
-    uint64_t mark;
+    uint32_t mark;
     uint32_t size; /* of the command                                        */
     bool gap;      /* some before it are no longer remembered               */
     void *copy;    /* the caller's                                          */
@@ -28,8 +28,8 @@ typedef struct leat__print {
 
 /* From the names and values as they are sent, bulk strings of RESP; and from
  * how the entry begins, as there.lua says it. */
-uint64_t leat__print_sent(leat_bytes bulks);
-uint64_t leat__print_mark(leat_bytes beginning);
+uint32_t leat__print_sent(leat_bytes bulks);
+uint32_t leat__print_mark(leat_bytes beginning);
 
 typedef struct leat__trail {
     leat__print *ring; /* ring[i & (cap - 1)], head..tail                   */

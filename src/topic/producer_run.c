@@ -161,6 +161,20 @@ static void settle(leat__producer *p, const tally *y)
         leat__quota_give(p->quota, y->n, y->bytes);
 }
 
+/* A topic's callbacks never run beside each other. */
+static void begin_telling(leat__producer *p)
+{
+    if (p->quota)
+        pthread_mutex_lock(&p->quota->telling);
+}
+
+static void end_telling(leat__producer *p, const tally *y)
+{
+    if (p->quota)
+        pthread_mutex_unlock(&p->quota->telling);
+    settle(p, y);
+}
+
 static void note(leat__producer *p, const leat__item *item,
                  const leat__verdict *v)
 {
@@ -175,6 +189,9 @@ static void note(leat__producer *p, const leat__item *item,
 static void tell(leat__producer *p, uint64_t until)
 {
     tally y = { 0 };
+    if (p->head == until)
+        return;
+    begin_telling(p);
     for (uint64_t i = p->head; i < until; i++) {
         const leat__item *item = leat__backlog_next(&p->told);
         y.n++;
@@ -182,7 +199,7 @@ static void tell(leat__producer *p, uint64_t until)
         note(p, item, &p->verdicts[i & p->mask]);
         tell_verdict(item, &p->verdicts[i & p->mask], &y);
     }
-    settle(p, &y);
+    end_telling(p, &y);
 }
 
 /* What was accepted while there was a connection counts from its loss. */
@@ -200,13 +217,14 @@ static void fail_queued(leat__producer *p, int64_t now_ns, const leat_error *e)
     pthread_mutex_lock(&p->lock);
     uint64_t n = p->tail - p->head;
     pthread_mutex_unlock(&p->lock);
+    begin_telling(p);
     while (n-- > 0 && next_deadline(p) <= now_ns) {
         const leat__item *item = leat__backlog_next(&p->told);
         y.n++;
         y.bytes += item->size;
         tell_failure(item, e, &y);
     }
-    settle(p, &y);
+    end_telling(p, &y);
 }
 
 /* ---- away ------------------------------------------------------------- */
@@ -369,9 +387,6 @@ static nap plan_nap(const leat__producer *p)
     nap z = { .fd = leat_conn_fd(c),
               .events = POLLIN,
               .until_ns = leat__conn_deadline(c) };
-    int64_t look = leat__loss_due(p->loss);
-    if (look < z.until_ns)
-        z.until_ns = look;
     if (leat__outq_left(&c->out) > 0)
         z.events |= POLLOUT;
     z.full = p->full && leat__conn_waiting(c) > 0;
@@ -402,6 +417,8 @@ static void shorten(leat__producer *p, nap *z, bool sent_all)
         most = 0;
     else if (!for_ever)
         most = leat__deadline_ns(TICK_MS);
+    int64_t look = leat__loss_due(p->loss);
+    most = look < most ? look : most;
     if (most < z->until_ns)
         z->until_ns = most;
 }

@@ -2,9 +2,11 @@
 #include "redis/waker.h"
 #include "tls_help.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -214,42 +216,131 @@ static void replies_of_every_size_near_a_record_arrive(void **state)
 
 /* ---- what poll cannot see --------------------------------------------- */
 
-enum { PUSHES = 3000 };
+struct pushes {
+    int n, bad;
+    size_t size;
+};
 
 static void on_push(void *arg, leat_bytes channel, leat_bytes payload)
 {
-    struct order *o = arg;
+    struct pushes *p = arg;
     (void)channel;
-    o->next++;
-    o->bad += payload.n != 100;
+    p->n++;
+    p->bad += payload.n != p->size;
 }
 
-static void publish_all(int n)
+/* Publish, and wait until all of it lies in the socket. */
+static void publish_all(const leat_conn *conn, int n, size_t size)
 {
-    char text[101];
-    memset(text, 'x', 100);
-    text[100] = '\0';
+    static char text[20000];
+    int there = 0;
+    memset(text, 'x', size);
     for (int i = 0; i < n; i++)
-        assert_int_equal(redis_int(server, "PUBLISH ch %s", text), 1);
+        assert_int_equal(redis_int(server, "PUBLISH ch %b", text, size), 1);
+    wait_until(ioctl(leat_conn_fd(conn), FIONREAD, &there) == 0 &&
+                   there > n * (int)size,
+               LONG_MS);
 }
 
-/* Far more than one reading takes has come before the first: none of it may
- * stay unseen inside while the socket is silent. */
+/* All that OpenSSL reads ahead, and more than the connection has room for: what
+ * does not fit may not stay inside while the socket is silent. */
 static void nothing_decrypted_is_left_unseen(void **state)
 {
-    struct order o = { 0, 0 };
+    enum { MESSAGES = 5 };
     leat_bytes name = leat_str("ch");
     (void)state;
-    leat_client *c = open_client(url, NULL);
+    for (size_t size = 12900; size < 13500; size += 50) {
+        struct pushes p = { .size = size };
+        leat_client *c = open_client(url, NULL);
+        leat_conn *conn = lend(c);
+        leat_conn_on_push(conn, on_push, &p);
+        must(leat_conn_subscribe(conn, false, &name, 1, err));
+        publish_all(conn, MESSAGES, size);
+        int64_t end = wait_now_ms() + LONG_MS;
+        while (p.n < MESSAGES && wait_now_ms() < end)
+            must(leat_conn_listen(conn, LONG_MS, err));
+        assert_int_equal(p.n, MESSAGES);
+        assert_int_equal(p.bad, 0);
+        leat_client_return(c, conn);
+        leat_client_close(c);
+    }
+}
+
+/* ---- what counts as sent ---------------------------------------------- */
+
+/* How many bytes the socket takes from now on, and how often it was asked. */
+static struct {
+    leat_system sys;
+    size_t room;
+    int asked;
+} narrow;
+
+static ssize_t narrow_sendv(void *arg, int fd, const struct iovec *v, int n)
+{
+    struct iovec some = v[0];
+    (void)n;
+    narrow.asked++;
+    if (some.iov_len > narrow.room)
+        some.iov_len = narrow.room;
+    if (some.iov_len == 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    ssize_t sent = leat_system_default()->sendv(arg, fd, &some, 1);
+    narrow.room -= sent > 0 ? (size_t)sent : 0;
+    return sent;
+}
+
+static leat_conn *lend_narrow(leat_client *c)
+{
     leat_conn *conn = lend(c);
-    leat_conn_on_push(conn, on_push, &o);
-    must(leat_conn_subscribe(conn, false, &name, 1, err));
-    publish_all(PUSHES);
-    int64_t end = wait_now_ms() + LONG_MS;
-    while (o.next < PUSHES && wait_now_ms() < end)
-        must(leat_conn_listen(conn, LONG_MS, err));
-    assert_int_equal(o.next, PUSHES);
-    assert_int_equal(o.bad, 0);
+    narrow.sys = *leat_system_default();
+    narrow.sys.sendv = narrow_sendv;
+    narrow.room = 0;
+    leat_system_set(&narrow.sys);
+    return conn;
+}
+
+static void a_record_counts_when_its_last_byte_has_left(void **state)
+{
+    static char text[40000];
+    struct iovec v[3] = { { "*1\r\n$4\r\nPING\r\n", 14 },
+                          { "*2\r\n$4\r\nECHO\r\n$40000\r\n", 22 },
+                          { text, sizeof text } };
+    (void)state;
+    memset(text, 'x', sizeof text);
+    leat_client *c = open_client(url, NULL);
+    leat_conn *conn = lend_narrow(c);
+    assert_int_equal(conn->t->ops->sendv(conn->t, v, 3), -1);
+    assert_int_equal(errno, EAGAIN);
+    /* A record of 16 KiB and its 22 bytes of TLS 1.3. */
+    narrow.room = 16384 + 21;
+    assert_int_equal(conn->t->ops->sendv(conn->t, v, 3), -1);
+    narrow.room = 1;
+    assert_int_equal(conn->t->ops->sendv(conn->t, v, 3), 16384);
+    leat_system_set(NULL);
+    conn->stale = true;
+    leat_client_return(c, conn);
+    leat_client_close(c);
+}
+
+/* What left inside a recv would be called "not sent" by whoever comes next. */
+static void receiving_sends_no_record(void **state)
+{
+    char room[100];
+    struct iovec v = { "*1\r\n$4\r\nPING\r\n", 14 };
+    (void)state;
+    leat_client *c = open_client(url, NULL);
+    leat_conn *conn = lend_narrow(c);
+    assert_int_equal(conn->t->ops->sendv(conn->t, &v, 1), -1);
+    narrow.room = 1000;
+    narrow.asked = 0;
+    assert_int_equal(conn->t->ops->recv(conn->t, room, sizeof room, false), -1);
+    assert_int_equal(errno, EAGAIN);
+    assert_int_equal(narrow.asked, 0);
+    assert_int_equal(conn->t->ops->sendv(conn->t, &v, 1), 14);
+    leat_system_set(NULL);
+    conn->stale = true; /* its answer belongs to nobody */
     leat_client_return(c, conn);
     leat_client_close(c);
 }
@@ -443,6 +534,8 @@ int main(void)
         cmocka_unit_test(commands_and_replies_of_megabytes_arrive_whole),
         cmocka_unit_test(replies_of_every_size_near_a_record_arrive),
         cmocka_unit_test(nothing_decrypted_is_left_unseen),
+        cmocka_unit_test(a_record_counts_when_its_last_byte_has_left),
+        cmocka_unit_test(receiving_sends_no_record),
         cmocka_unit_test_setup(a_reply_that_is_held_hides_no_other, reset),
         cmocka_unit_test(a_waiter_is_woken),
         cmocka_unit_test(many_threads_share_few_connections),

@@ -26,7 +26,8 @@ struct lines {
     int n;
 };
 
-static void add(struct lines *l, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void add(struct lines *l,
+                                                      const char *format, ...)
 {
     va_list args;
     if (l->n == LINES)

@@ -3,8 +3,8 @@
  *
  * $SHIM_SYNC_FILE holds struct shim_sync (shim_sync.h), mapped: a test changes
  * how fsync and fdatasync behave by writing to it, and reads what they did.
- * For each file it is noted how long it was when it was last synced: what is behind
- * that is lost when the power is cut, see redis_power_cut.
+ * For each file it is noted how long it was when it was last synced: what is
+ * behind that is lost when the power is cut, see redis_power_cut.
  *
  * A file's length is taken before the sync begins: what is written meanwhile
  * may or may not be on disk, and a disk that keeps less is the worse one.

@@ -14,7 +14,7 @@
 
 static leat__print print_at(uint64_t ms)
 {
-    return (leat__print){ .id = { ms, 0 }, .mark = ms * 7 };
+    return (leat__print){ .id = { ms, 0 }, .mark = (uint32_t)ms * 7 };
 }
 
 static void add(leat__trail *t, uint64_t ms)
@@ -23,7 +23,7 @@ static void add(leat__trail *t, uint64_t ms)
     (void)leat__trail_add(t, &p, &out);
 }
 
-static uint64_t mark(const char *bulks)
+static uint32_t mark(const char *bulks)
 {
     return leat__print_sent(leat_str(bulks));
 }
@@ -129,7 +129,7 @@ enum { LOG_MOST = 400, RUNS = 4000 };
 /* A log, and what each entry is: mark 0 is a stranger's. */
 typedef struct model {
     leat__id id[LOG_MOST];
-    uint64_t mark[LOG_MOST];
+    uint32_t mark[LOG_MOST];
     bool deleted[LOG_MOST];
     uint32_t n;
     uint64_t added;
@@ -145,7 +145,7 @@ static uint32_t roll(uint32_t n)
     return (seed >> 8) % n;
 }
 
-static void write_entry(model *m, uint64_t mark)
+static void write_entry(model *m, uint32_t mark)
 {
     leat__id id = { m->last.ms + roll(2), 0 };
     if (id.ms == m->last.ms)
