@@ -548,8 +548,10 @@ class Cluster(Topology):
         target.call("CLUSTER", "SETSLOT", slot, "IMPORTING", self.ids[source])
         source.call("CLUSTER", "SETSLOT", slot, "MIGRATING", self.ids[target])
         moved = self.move_keys(slot, source, target, pause)
-        for n in (target, source, *(m for m in others if m is not target)):
+        for n in (target, source):
             n.call("CLUSTER", "SETSLOT", slot, "NODE", self.ids[target])
+        for n in others:    # who has stepped back meanwhile refuses
+            n.says("CLUSTER", "SETSLOT", slot, "NODE", self.ids[target])
         return moved
 
     @staticmethod
