@@ -27,8 +27,9 @@
  *   threads=N       of the runner (4); 0: receive, settle and flush in a loop
  *
  * Both: topic=NAME partitions=N group=NAME answer=MS (the client's timeout),
- * durability=N (the class of leat_durability: 0), replicas=N, log=LEVEL (1: errors),
- * led=1: orders are lines on stdin, `stats` and `quit`; its end is quit too.
+ * durability=N (the class of leat_durability: 0), replicas=N of it, log=LEVEL
+ * (1: errors), led=1: orders are lines on stdin, `stats` and `quit`; its end is
+ * quit too.
  *
  * The places of the failpoints: received, before_effect, after_effect,
  * after_settle (settled, perhaps not sent), after_flush (surely sent).
