@@ -403,7 +403,8 @@ class Sentinel(Topology):
         """As asked for; returns when it is done.  A sentinel refuses while
         one is under way, or where it finds no good replica."""
         old = self.master()
-        wait_for(lambda: self.sentinels[0].says(
+        asked = next(s for s in self.sentinels if s.running())
+        wait_for(lambda: asked.says(
             "SENTINEL", "FAILOVER", "mymaster") == "OK" or
             self.master() not in (None, old), LONG, "a failover begins")
         self.await_other(old)
