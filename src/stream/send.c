@@ -182,7 +182,7 @@ static void send_some(sink_lane *l)
         max--; /* for ASKING */
     while (l->unsent.first && leat__conn_waiting(l->conn) < max) {
         sink_record *r = l->unsent.first;
-        char *p = leat__conn_ready(l->conn, NULL) == LEAT_OK
+        char *p = leat__conn_ask(l->conn, NULL) == LEAT_OK
                       ? leat__outq_room(&l->conn->out, r->size, NULL)
                       : NULL;
         if (!p)

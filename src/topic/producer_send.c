@@ -227,7 +227,7 @@ static bool push(leat__producer *p)
 {
     leat__spot s = p->sent;
     const leat__item *item = leat__backlog_next(&s);
-    char *to = p->conn->asking && leat__conn_ready(p->conn, NULL) != LEAT_OK
+    char *to = p->conn->asking && leat__conn_ask(p->conn, NULL) != LEAT_OK
                    ? NULL
                    : leat__outq_room(&p->conn->out, item->size, NULL);
     p->no_memory = !to;

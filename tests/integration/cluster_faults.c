@@ -4,6 +4,8 @@
  */
 #include "cluster_count.h"
 
+#include <pthread.h>
+
 static void a_master_that_hangs_is_waited_for_by_nobody_else(void **state)
 {
     (void)state;
@@ -162,6 +164,46 @@ static void a_cluster_that_was_down_is_used_again(void **state)
     leat_client_close(c);
 }
 
+/* Asks for a connection again and again, until it has one. */
+static void *hurry(void *arg)
+{
+    leat_client *c = arg;
+    leat_conn *conn = NULL;
+    leat_error e;
+    int64_t end = wait_now_ms() + 2 * LONG_MS;
+    while (!conn && wait_now_ms() < end)
+        conn = leat_client_lend(c, 200, &e);
+    leat_client_return(c, conn);
+    return conn;
+}
+
+/* Their turns to connect must not be taken from those of the nodes: each would
+ * wait for one, and then have none for a node. */
+static void callers_in_a_hurry_find_a_cluster_that_was_down(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    void *found = NULL;
+    leat_client *c = open_client(
+        url, &(leat_client_opts){ .pool_size = 2,
+                                  .max_retry_ms = 100,
+                                  .connect_timeout_ms = 500 });
+    leat_conn *conn = lend(c);
+    for (int i = 0; i < cluster_count(rig); i++)
+        redis_kill(cluster_node(rig, i));
+    /* With this under way it is closed, and not lent again. */
+    must(leat_conn_send(conn, LEAT_ARGS(leat_str("GET"), leat_str("all")), NULL,
+                        err));
+    leat_client_return(c, conn);
+    assert_int_equal(pthread_create(&thread, NULL, hurry, c), 0);
+    wait_nap(2000); /* the turns it may have at once are used up */
+    for (int i = 0; i < cluster_count(rig); i++)
+        assert_true(redis_restart(cluster_node(rig, i)));
+    pthread_join(thread, &found);
+    assert_non_null(found);
+    leat_client_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +213,7 @@ int main(void)
         cmocka_unit_test(a_master_that_hangs_is_waited_for_by_nobody_else),
         cmocka_unit_test(a_cluster_that_lost_slots_is_busy_until_they_are_back),
         cmocka_unit_test(a_cluster_that_was_down_is_used_again),
+        cmocka_unit_test(callers_in_a_hurry_find_a_cluster_that_was_down),
     };
     rig_opts = (cluster_opts){ .node_timeout_ms = 2000, .partial = true };
     return cmocka_run_group_tests(tests, start_rig, stop_rig);
