@@ -417,7 +417,7 @@ leat_code leat__bundle_send(leat_conn *c, const leat_bytes *argv, size_t n,
     leat__bundle *b = c->bundle;
     size_t size;
     int slot;
-    leat_bytes key;
+    leat_bytes key = { 0 };
     leat_code rc = leat__bundle_ready(c, err);
     if (rc == LEAT_OK)
         rc = leat__conn_command_size(argv, n, &size, err);

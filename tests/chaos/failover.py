@@ -4,7 +4,8 @@ All that can be done to a master with sentinels and to a cluster, one after the
 other and each for itself, as docs/internals/scenarios.md numbers it; with a
 topic at work that asks for class 3 (topic_run.py), and beside it four writers
 that use plain connections (redis_worker.c).  After each the servers are mended,
-and it is measured how long nobody was served.
+and it is measured for how many seconds nobody was served, and for how many some
+key was not.
 
 The topic loses nothing.  Plain writers ask for nothing but an answer: what a
 replaced master had answered and not passed on is lost to them, and counted; but
@@ -57,11 +58,21 @@ class Failover(Many):
         self.wait(lambda: self.plain.read().counts[ACK] >= want, seconds,
                   "plain writers go on")
 
+    @staticmethod
+    def gap(times):
+        times = sorted(times)
+        return round(max((b - a for a, b in zip(times, times[1:])),
+                         default=0), 1)
+
     def silence(self, ledgers, since):
-        """The longest time without an acknowledgement."""
-        times = sorted(r.ns / 1e9 for r in ledgers.read().kept[ACK]
-                       if r.ns / 1e9 > since - 1)
-        return max((b - a for a, b in zip(times, times[1:])), default=0)
+        """The longest time without an acknowledgement: of all, and of one
+        key."""
+        acks = [(r.key, r.ns / 1e9) for r in ledgers.read().kept[ACK]
+                if r.ns / 1e9 > since - 1]
+        keys = {k for k, _ in acks}
+        return (self.gap(t for _, t in acks),
+                max(self.gap(t for k, t in acks if k == key)
+                    for key in keys))
 
     # The scenarios that are not faults of the campaign already.
 
@@ -98,9 +109,8 @@ class Failover(Many):
         begin = time.monotonic()
         self.step(f"{name} {fault.__name__}")
         fault(self, numbers[0], numbers[1])
-        self.times[name] = {
-            "topic": round(self.silence(self.ledgers, begin), 1),
-            "plain": round(self.silence(self.plain, begin), 1)}
+        self.times[name] = {"topic": self.silence(self.ledgers, begin),
+                            "plain": self.silence(self.plain, begin)}
         say(f"         silent for {self.times[name]}")
 
     def end_writers(self):
