@@ -165,9 +165,7 @@ static void release_held(leat__bundle *b, int slot)
         if (k->slot != slot)
             continue;
         leat__link_remove(at);
-        if (b->slots[slot].moving)
-            leat__list_push(&b->held, at); /* it moved on already */
-        else if (route(b, k, &e) != LEAT_OK)
+        if (route(b, k, &e) != LEAT_OK)
             leat__routed_end(k, NULL, &e);
     }
 }
@@ -205,13 +203,44 @@ void leat__routed_end(leat__routed *k, const leat_reply *r, const leat_error *e)
     leat__free(k);
 }
 
-void leat__routed_again(leat__routed *k)
+/* A slot that is moving has others under way, which these are behind: they
+ * stay. */
+static bool stays(const leat__routed *k)
 {
-    leat_error e;
-    leat__bundle *b = k->bundle;
-    uncount(k);
-    if (route(b, k, &e) != LEAT_OK)
-        leat__routed_end(k, NULL, &e);
+    return k->slot >= 0 && k->bundle->slots[k->slot].moving;
+}
+
+/* All of a slot are uncounted before the first is routed, so that it is looked
+ * up anew. */
+static void uncount_waiting(leat__child *child)
+{
+    LEAT__LIST_EACH(&child->waiting, at)
+    {
+        leat__routed *k = LEAT__ITEM(at, leat__routed, link);
+        if (!k->counted || stays(k))
+            continue;
+        struct leat__bundle_slot *s = &k->bundle->slots[k->slot];
+        k->counted = false;
+        if (--s->pending == 0)
+            s->child = 0;
+    }
+}
+
+void leat__bundle_reroute(leat__child *child)
+{
+    leat__list all;
+    leat__link *at;
+    uncount_waiting(child);
+    leat__list_init(&all);
+    leat__list_move_all(&all, &child->waiting);
+    while ((at = leat__list_pop(&all)) != NULL) {
+        leat_error e;
+        leat__routed *k = LEAT__ITEM(at, leat__routed, link);
+        if (stays(k) || k->proof)
+            leat__list_push(&child->waiting, at);
+        else if (route(k->bundle, k, &e) != LEAT_OK)
+            leat__routed_end(k, NULL, &e);
+    }
 }
 
 /* ---- proofs ----------------------------------------------------------- */
@@ -388,7 +417,7 @@ leat_code leat__bundle_send(leat_conn *c, const leat_bytes *argv, size_t n,
     leat__bundle *b = c->bundle;
     size_t size;
     int slot;
-    leat_bytes key;
+    leat_bytes key = { 0 };
     leat_code rc = leat__bundle_ready(c, err);
     if (rc == LEAT_OK)
         rc = leat__conn_command_size(argv, n, &size, err);

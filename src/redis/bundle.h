@@ -17,8 +17,9 @@
 #include "redis/client.h"
 #include "redis/script.h"
 
-/* Connect to all masters at once and wait until it is decided for each; NULL
- * when none can be had. */
+/* Connect to all masters at once; once one is there the others are given only
+ * a moment, for a node that hangs is no reason to wait.  NULL when none can be
+ * had. */
 leat_conn *leat__bundle_open(leat_client *c, int64_t deadline_ns,
                              leat_error *err);
 void leat__bundle_free(leat_conn *c);

@@ -87,8 +87,10 @@ void leat__routed_end(leat__routed *k, const leat_reply *r,
                       const leat_error *e);
 leat_code leat__routed_launch(leat__routed *k, leat__child *child,
                               leat_error *err);
-void leat__routed_again(leat__routed *k); /* it was not sent: route it anew */
 void leat__bundle_pump(leat__child *child);
+
+/* Calls that wait for a node the map no longer leads to go where it leads. */
+void leat__bundle_reroute(leat__child *child);
 void leat__bundle_doom(leat__bundle *b); /* tell the doomed */
 
 /* bundle_io.c */

@@ -22,6 +22,7 @@
 enum {
     FIRST_RETRY_MS = 25,
     STABLE_MS = 2000, /* a connection that lived so long was a success */
+    OTHERS_MS = 100,  /* for the others, once one is connected         */
     EVENTS = 32,
     EVENT_FD = 0xffffffff, /* instead of a child's number */
     WINDOW = 1024,
@@ -59,23 +60,46 @@ static leat_code grow(leat__bundle *b, leat_error *err)
     return LEAT_OK;
 }
 
+/* One of a node that is gone: nodes may come and go for ever. */
+static leat__child *unused(const leat__bundle *b)
+{
+    for (uint32_t i = 0; i < b->count; i++) {
+        leat__child *child = b->children[i];
+        if (!child->wanted && !child->conn && !child->dial &&
+            leat__list_empty(&child->waiting) && child != b->pin &&
+            child != b->heard && child != b->sticky)
+            return child;
+    }
+    return NULL;
+}
+
+static leat__child *one_more(leat__bundle *b, leat_error *err)
+{
+    if (b->count == b->cap && grow(b, err) != LEAT_OK)
+        return NULL;
+    leat__child *child = leat__zalloc(sizeof *child, err);
+    if (!child)
+        return NULL;
+    child->index = b->count;
+    leat__list_init(&child->waiting);
+    return b->children[b->count++] = child;
+}
+
 leat__child *leat__bundle_child(leat__bundle *b, const leat__address *at,
                                 leat_error *err)
 {
     leat__child *child = find(b, at);
     if (child)
         return child;
-    if (b->count == b->cap && grow(b, err) != LEAT_OK)
-        return NULL;
-    child = leat__zalloc(sizeof *child, err);
-    if (!child)
+    child = unused(b);
+    if (!child && !(child = one_more(b, err)))
         return NULL;
     child->at = *at;
-    child->index = b->count;
+    child->next_ns = 0;
+    child->why = (leat_error){ 0 };
     child->backoff = (leat__backoff){ .base_ms = FIRST_RETRY_MS,
                                       .cap_ms = b->client->opts.max_retry_ms };
-    leat__list_init(&child->waiting);
-    return b->children[b->count++] = child;
+    return child;
 }
 
 /* No attempt before a pause is over, and none beyond the client's budget. */
@@ -228,17 +252,6 @@ static void fetch_all(leat__bundle *b)
 
 /* ---- following the map ------------------------------------------------ */
 
-/* Calls that wait for a node the map no longer leads to go where it leads. */
-static void reroute_waiting(leat__child *child)
-{
-    leat__list all;
-    leat__link *at;
-    leat__list_init(&all);
-    leat__list_move_all(&all, &child->waiting);
-    while ((at = leat__list_pop(&all)) != NULL)
-        leat__routed_again(LEAT__ITEM(at, leat__routed, link));
-}
-
 static void want_masters(leat__bundle *b)
 {
     leat__address at[64];
@@ -275,7 +288,7 @@ void leat__bundle_sync(leat__bundle *b)
         if (child->conn && !child->wanted && idle(b, child))
             let_go(b, child, "it has no slots any more");
         else if (!child->conn && !child->wanted)
-            reroute_waiting(child);
+            leat__bundle_reroute(child);
     }
 }
 
@@ -314,10 +327,12 @@ static void child_read(leat__bundle *b, leat__child *child)
     lost(b, child);
 }
 
+/* One that broke while a transaction used it directly is found here. */
 static void write_all(leat__bundle *b)
 {
     for (uint32_t i = 0; i < b->count; i++) {
         leat__child *child = b->children[i];
+        lost(b, child);
         if (child->conn &&
             (leat__outq_left(&child->conn->out) > 0 || child->room_wanted))
             leat__child_write(b, child);
@@ -348,10 +363,17 @@ void leat__bundle_unkeep(leat__bundle *b)
     }
 }
 
+/* How long a call may wait for a connection. */
+static int64_t patience_ns(const leat__bundle *b)
+{
+    int64_t connect = b->client->opts.connect_timeout_ms;
+    int64_t answer = b->conn->timeout_ms;
+    return (connect < answer ? connect : answer) * 1000000;
+}
+
 /* What has waited too long, for an answer or for a connection, is told. */
 static void overdue(leat__bundle *b)
 {
-    int64_t ms = b->client->opts.connect_timeout_ms;
     for (uint32_t i = 0; i < b->count; i++) {
         leat__child *child = b->children[i];
         if (child->conn) {
@@ -360,7 +382,7 @@ static void overdue(leat__bundle *b)
         } else if (!leat__list_empty(&child->waiting)) {
             leat_error e;
             leat__child_absent(child, &e);
-            refuse_waiting(child, leat__now_ns() - ms * 1000000, &e);
+            refuse_waiting(child, leat__now_ns() - patience_ns(b), &e);
         }
         if (!child->conn &&
             (child->wanted || !leat__list_empty(&child->waiting)))
@@ -371,7 +393,7 @@ static void overdue(leat__bundle *b)
 int64_t leat__bundle_deadline(const leat_conn *c)
 {
     const leat__bundle *b = c->bundle;
-    int64_t at = INT64_MAX, ms = b->client->opts.connect_timeout_ms;
+    int64_t at = INT64_MAX;
     for (uint32_t i = 0; i < b->count; i++) {
         const leat__child *child = b->children[i];
         leat__link *first = leat__list_first(&child->waiting);
@@ -384,7 +406,7 @@ int64_t leat__bundle_deadline(const leat_conn *c)
             at = mine;
         if (!child->conn && first) {
             mine = LEAT__ITEM(first, leat__routed, link)->born_ns +
-                   ms * 1000000;
+                   patience_ns(b);
             at = mine < at ? mine : at;
         }
     }
@@ -557,6 +579,7 @@ bool leat__bundle_sound(leat_conn *c)
         leat__child *child = b->children[i];
         if (!child->conn)
             continue;
+        child->conn->stale = false;
         struct pollfd p = { .fd = leat_conn_fd(child->conn), .events = POLLIN };
         if (!leat__conn_clean(child->conn) ||
             leat__sys->poll(leat__sys->arg, &p, 1, 0) != 0)
@@ -678,13 +701,17 @@ leat_conn *leat__bundle_open(leat_client *client, int64_t deadline_ns,
         return NULL;
     leat_code rc = LEAT_OK;
     leat__bundle *b = c->bundle;
-    leat__child *any;
+    leat__child *any = NULL;
     leat__bundle_sync(b);
     overdue(b);
-    while (rc == LEAT_OK && undecided(b, &any) > 0 &&
-           leat__left_ms(deadline_ns) > 0)
+    for (bool some = false; rc == LEAT_OK && undecided(b, &any) > 0;) {
+        if (any && !some && deadline_ns > leat__deadline_ns(OTHERS_MS))
+            deadline_ns = leat__deadline_ns(OTHERS_MS);
+        some = any != NULL;
+        if (leat__left_ms(deadline_ns) == 0)
+            break;
         rc = leat__bundle_round(b, deadline_ns, err);
-    undecided(b, &any);
+    }
     if (rc == LEAT_OK && any)
         return c;
     if (rc == LEAT_OK && b->count > 0)

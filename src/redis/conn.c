@@ -245,7 +245,7 @@ leat_code leat_conn_send(leat_conn *c, const leat_bytes *argv, size_t n,
     if (rc != LEAT_OK)
         return rc;
     rc = leat__tx_reserve(c, err);
-    if (rc == LEAT_OK)
+    if (rc == LEAT_OK && c->asking)
         rc = leat__conn_ask(c, err);
     char *p = rc == LEAT_OK ? leat__outq_room(&c->out, size, err) : NULL;
     if (!p)
@@ -276,9 +276,10 @@ static leat_code unasked(leat_conn *c, const char *what)
 
 void leat__conn_refused(leat_conn *c, leat_bytes text, const leat_error *e)
 {
-    if (e->code == LEAT_EREADONLY)
+    bool elsewhere = e->code == LEAT_EREADONLY;
+    if (elsewhere)
         c->stale = true; /* another server has it: not to be lent again */
-    if (c->home && (c->stale || leat__server_error_is(text, "CLUSTERDOWN")))
+    if (c->home && (elsewhere || leat__server_error_is(text, "CLUSTERDOWN")))
         leat__cluster_refused(c->home->cluster, &c->line.at, c->home->key,
                               text);
 }

@@ -149,22 +149,25 @@ static leat_code await_turn(leat_client *c, int64_t deadline_ns,
     return LEAT_OK;
 }
 
-typedef leat_conn *open_fn(leat_client *c, int64_t deadline_ns,
-                           leat_error *err);
+static leat_conn *dial(leat_client *c, bool bundle, int64_t deadline_ns,
+                       leat_error *err)
+{
+    return bundle ? leat__bundle_open(c, deadline_ns, err)
+                  : leat__client_dial(c, deadline_ns, err);
+}
 
-static leat_conn *connect_by(leat_client *c, open_fn *dial, int64_t deadline_ns,
+static leat_conn *connect_by(leat_client *c, bool bundle, int64_t deadline_ns,
                              leat_error *err)
 {
     leat__backoff wait = { .base_ms = FIRST_RETRY_MS,
                            .cap_ms = c->opts.max_retry_ms };
+    leat_error e;
     for (;;) {
-        leat_error e;
         /* A bundle takes a turn for each node; one for itself would be the
          * one that a node lacks, again and again. */
-        if (dial != leat__bundle_open &&
-            await_turn(c, deadline_ns, err) != LEAT_OK)
+        if (!bundle && await_turn(c, deadline_ns, err) != LEAT_OK)
             return NULL;
-        leat_conn *conn = dial(c, deadline_ns, &e);
+        leat_conn *conn = dial(c, bundle, deadline_ns, &e);
         if (conn)
             return conn;
         if (wait.attempt == 0)
@@ -182,7 +185,7 @@ static leat_conn *connect_by(leat_client *c, open_fn *dial, int64_t deadline_ns,
 leat_conn *leat__client_connect(leat_client *c, int64_t deadline_ns,
                                 leat_error *err)
 {
-    return connect_by(c, leat__client_dial, deadline_ns, err);
+    return connect_by(c, false, deadline_ns, err);
 }
 
 leat_conn *leat_client_lend(leat_client *c, int64_t wait_ms, leat_error *err)
@@ -195,9 +198,9 @@ leat_conn *leat_client_lend(leat_client *c, int64_t wait_ms, leat_error *err)
         return conn;
 
     /* Without time to wait there is still the time of one try. */
-    open_fn *dial = c->cluster ? leat__bundle_open : leat__client_dial;
-    conn = wait_ms == 0 ? dial(c, INT64_MAX, err)
-                        : connect_by(c, dial, deadline, err);
+    bool bundle = c->cluster != NULL;
+    conn = wait_ms == 0 ? dial(c, bundle, INT64_MAX, err)
+                        : connect_by(c, bundle, deadline, err);
     if (!conn) {
         pthread_mutex_lock(&c->lock);
         c->total--;

@@ -2,6 +2,7 @@
  * Nodes that no real cluster has: that point at each other, at nobody, or
  * nowhere; and servers that are no cluster.
  */
+#include "redis/bundle_inside.h"
 #include "support/badredis.h"
 #include "support/leat.h"
 
@@ -112,7 +113,102 @@ static void a_map_without_sense_is_refused(void **state)
     snprintf(map, sizeof map, "*0\r\n");
     assert_null(leat_client_open(
         url, &(leat_client_opts){ .connect_timeout_ms = 200 }, &e));
-    assert_code(e.code, LEAT_EBUSY);
+    assert_true(e.retriable);
+}
+
+static void on_told(void *arg, const leat_reply *r, const leat_error *e)
+{
+    (void)r;
+    *(leat_error *)arg = *e;
+}
+
+/* "a" is in the upper half of the slots, "b" in the lower. */
+static void a_node_that_is_away_is_waited_for_or_not_as_wished(void **state)
+{
+    (void)state;
+    leat_error e = { 0 };
+    start_bad("+OK");
+    snprintf(map, sizeof map,
+             "*2\r\n*3\r\n:0\r\n:8191\r\n*2\r\n$0\r\n\r\n:%d\r\n"
+             "*3\r\n:8192\r\n:16383\r\n*2\r\n$0\r\n\r\n:1\r\n",
+             badredis_port(bad));
+    leat_client *c = open_client(url, NULL);
+    leat_conn *conn = lend(c);
+    leat_bytes set[] = { leat_str("SET"), leat_str("a"), leat_str("1") };
+    must(leat_conn_send(conn, set, 3,
+                        &(leat_send_opts){ .fn = on_told, .arg = &e }, err));
+    must(leat_conn_drain(conn, 0, err));
+    assert_code(e.code, LEAT_ECONN);
+    assert_non_null(strstr(e.msg, "not connected to 127.0.0.1:1"));
+
+    leat__conn_impatient(conn);
+    assert_code(leat_conn_send(conn, set, 3, NULL, &e), LEAT_ECONN);
+    assert_true(e.retriable);
+    assert_non_null(strstr(e.msg, "not connected to 127.0.0.1:1"));
+    set[1] = leat_str("b");
+    must(leat_conn_call(conn, set, 3, NULL, NULL, err));
+    leat_client_return(c, conn);
+    leat_client_close(c);
+}
+
+static void count_ok(void *arg, const leat_reply *r, const leat_error *e)
+{
+    (void)r;
+    *(int *)arg += e == NULL;
+}
+
+static void set_a(leat_conn *conn, int *ok)
+{
+    must(leat_conn_send(
+        conn, LEAT_ARGS(leat_str("SET"), leat_str("a"), leat_str("1")),
+        &(leat_send_opts){ .fn = count_ok, .arg = ok }, err));
+    must(leat_conn_flush(conn, err));
+}
+
+/* The old node refuses the first of two commands and is slow with the second;
+ * a third must not overtake it, neither here nor there. */
+static void what_follows_a_moved_command_waits_for_those_before_it(void **state)
+{
+    (void)state;
+    static char moved[64];
+    static const badredis_step slow[] = {
+        { .command = "SET", .send = moved },
+        { .command = "SET", .then = BADREDIS_HOLD },
+    };
+    static const badredis_reply replies[] = { { "CLUSTER", map },
+                                              { "EVALSHA", ":1\r\n" },
+                                              { "XAUTOCLAIM", "-NOGROUP\r\n" },
+                                              { NULL, NULL } };
+    int ok = 0;
+    start_bad("+OK"); /* the new node */
+    snprintf(moved, sizeof moved, "-MOVED 15495 127.0.0.1:%d\r\n",
+             badredis_port(bad));
+    badredis *old = badredis_start(&(badredis_opts){
+        .handshake = true, .replies = replies, .steps = slow, .nsteps = 2 });
+    assert_non_null(old);
+    snprintf(map, sizeof map,
+             "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:%d\r\n",
+             badredis_port(old));
+    snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%d",
+             badredis_port(old));
+    leat_client *c = open_client(url, NULL);
+    leat_conn *conn = lend(c);
+    set_a(conn, &ok);
+    set_a(conn, &ok);
+    int64_t end = wait_now_ms() + LONG_MS;
+    while (ok < 1 && wait_now_ms() < end)
+        must(leat_conn_take(conn, err));
+    assert_int_equal(ok, 1);
+    set_a(conn, &ok);
+    assert_false(leat__list_empty(&conn->bundle->held));
+    assert_int_equal(leat_conn_in_flight(conn), 2);
+    badredis_stop(old); /* the second is lost; the third goes its way */
+    while (leat_conn_in_flight(conn) > 0 && wait_now_ms() < end)
+        must(leat_conn_take(conn, err));
+    assert_int_equal(leat_conn_in_flight(conn), 0);
+    assert_true(leat__list_empty(&conn->bundle->held));
+    leat_client_return(c, conn);
+    leat_client_close(c);
 }
 
 static void a_server_that_is_no_cluster_is_told(void **state)
@@ -177,6 +273,10 @@ int main(void)
                                   stop_bad),
         cmocka_unit_test_teardown(a_redirect_without_sense_is_told, stop_bad),
         cmocka_unit_test_teardown(a_map_without_sense_is_refused, stop_bad),
+        cmocka_unit_test_teardown(
+            a_node_that_is_away_is_waited_for_or_not_as_wished, stop_bad),
+        cmocka_unit_test_teardown(
+            what_follows_a_moved_command_waits_for_those_before_it, stop_bad),
         cmocka_unit_test(a_server_that_is_no_cluster_is_told),
         cmocka_unit_test(a_database_but_the_first_is_refused),
         cmocka_unit_test(nobody_there_is_told_at_once),

@@ -218,6 +218,45 @@ static void a_pipeline_keeps_its_order_while_its_slot_moves(void **state)
     leat_client_close(c);
 }
 
+/* How often a node has sent INCR elsewhere. */
+static long long redirects_by(int node)
+{
+    char text[16384];
+    long long n = 0;
+    redis_text(cluster_node(rig, node), text, sizeof text, "INFO commandstats");
+    char *p = strstr(text, "cmdstat_incr:");
+    char *r = p ? strstr(p, "rejected_calls=") : NULL;
+    if (r)
+        n = atoll(r + strlen("rejected_calls="));
+    return n;
+}
+
+/* Also when there is never a moment without commands under way. */
+static void a_busy_slot_is_soon_sent_straight_to_its_new_node(void **state)
+{
+    (void)state;
+    struct line l = { 0 };
+    struct place p = place_of("{busy}");
+    leat_client *c = open_client(url, NULL);
+    leat_conn *conn = lend(c);
+    send_some(conn, &l, "{busy}n", 20);
+    assert_true(cluster_move(rig, p.slot, p.to));
+    long long before = 0;
+    for (int i = 0; i < 400; i++) {
+        send_some(conn, &l, "{busy}n", 10);
+        must(leat_conn_drain(conn, 10, err));
+        if (i == 100)
+            before = redirects_by(p.from);
+    }
+    must(leat_conn_drain(conn, 0, err));
+    assert_true(before > 0);
+    assert_int_equal(redirects_by(p.from), before);
+    assert_int_equal(l.wrong, 0);
+    assert_int_equal(l.last, 4020);
+    leat_client_return(c, conn);
+    leat_client_close(c);
+}
+
 struct writer {
     leat_client *client;
     struct line line;
@@ -382,6 +421,7 @@ int main(void)
         cmocka_unit_test(a_plain_connection_asks_where_it_was_told_to),
         cmocka_unit_test(two_keys_of_which_one_has_moved_are_to_be_tried_again),
         cmocka_unit_test(a_pipeline_keeps_its_order_while_its_slot_moves),
+        cmocka_unit_test(a_busy_slot_is_soon_sent_straight_to_its_new_node),
         cmocka_unit_test(a_hot_slot_moves_round_and_nothing_is_lost_or_doubled),
         cmocka_unit_test(a_script_follows_its_key),
         cmocka_unit_test(a_transaction_on_a_slot_that_moved_is_not_done),

@@ -32,6 +32,7 @@ typedef struct book {
     leat_client *client;
     leat_topic *topic;
     uint32_t partitions;
+    redis_server *(*where)(uint32_t partition); /* NULL: on one server */
     pthread_mutex_t lock;
     struct book_message m[BOOK_MESSAGES];
     leat_loss losses[BOOK_LOSSES];
@@ -219,7 +220,8 @@ static inline void book_look(book *b, redis_server *s, int *copies)
     for (int i = 0; i < b->tried; i++)
         b->m[i].missing = b->m[i].acked;
     for (uint32_t p = 0; p < b->partitions; p++) {
-        redisReply *r = redis_raw(s, "XRANGE %s - +", book_key(p));
+        redisReply *r = redis_raw(b->where ? b->where(p) : s, "XRANGE %s - +",
+                                  book_key(p));
         assert_non_null(r);
         assert_int_equal(r->type, REDIS_REPLY_ARRAY);
         for (size_t k = 0; k < r->elements; k++) {

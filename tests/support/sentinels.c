@@ -30,13 +30,13 @@ __attribute__((format(printf, 2, 3))) static void add(struct lines *l,
                                                       const char *format, ...)
 {
     va_list args;
-    if (l->n == LINES)
-        return;
     va_start(args, format);
-    vsnprintf(l->text[l->n], LINE, format, args);
+    if (l->n < LINES) {
+        vsnprintf(l->text[l->n], LINE, format, args);
+        l->list[l->n] = l->text[l->n];
+        l->n++;
+    }
     va_end(args);
-    l->list[l->n] = l->text[l->n];
-    l->n++;
 }
 
 static redis_server *start_server(sentinels *g, const sentinels_opts *o, int i)
