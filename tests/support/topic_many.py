@@ -19,11 +19,12 @@ import time
 
 from chaos import FAULTS, Rig, finish, judge, say
 from losses import Losses
-from topic_run import PARTITIONS, Run, deals
+from topic_run import IN_FLIGHT, PARTITIONS, PRODUCERS, Run, deals
 from topics import EFFECT, OWNER
 from topologies import TOPOLOGIES, slot_of
 
 REPUBLISH = 16 << 20
+OVERLAP = 10        # seconds that a group reads again where the log fell behind
 
 
 def log_of(partition):
@@ -51,7 +52,10 @@ class Many(Run):
     def struck(self, r=None):
         """Harm to servers: what it leaves is mended, and messages flow."""
         begin = time.monotonic()
-        self.cut_off()
+        # What was settled and not passed on; and if some of what was read is
+        # gone, the group goes back.
+        self.bound += IN_FLIGHT * len(self.consumers) + \
+            PRODUCERS * self.rate * OVERLAP
         self.losses.begin(self.place.failovers())
         yield r
         self.place.heal()
@@ -284,8 +288,8 @@ def on_many(o):
 
 def faults_of(o):
     bad = [k for k in FAULTS if k != "duplicated"] + [
-        "shared", "unsettled", "undetected", "imagined", "misdated",
-        "miscounted"]
+        "shared", "repeated", "unsettled", "undetected", "imagined",
+        "misdated", "miscounted"]
     if o.durability == 3:
         bad.append("gone")
     if o.republish:     # what comes again comes late
