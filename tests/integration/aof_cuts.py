@@ -109,13 +109,17 @@ def log(k, entries=4):
 
 
 def take(k):
-    """A new group; one that a dead member leaves; one without a log."""
+    """A new group; one that a dead member leaves; one whose log has lost its
+    end; one without a log."""
     for n, before in enumerate((
             [*log(f"{k}0l")],
             [*log(f"{k}1l"), ["HSET", f"{k}1", "o", DEAD, "e", 9, "to", ""],
              ["HSET", f"{k}1c", "e", 9, "q", 4, "c", "2-0", "m", "3-0", "n",
               2, "s", "", "t", ""],
              ["XGROUP", "CREATE", f"{k}1l", GROUP, "2-0"]],
+            [*log(f"{k}2l"), ["HSET", f"{k}2", "o", DEAD, "e", 9, "to", ""],
+             ["HSET", f"{k}2c", "e", 9, "q", 4, "c", "7-0", "m", "8-0", "n",
+              7, "s", "", "t", "", "b", "0-0"]],
             [])):
         yield (before, [f"{k}{n}", f"{k}{n}c", f"{k}{n}l"],
                [ME, DEAD, "start", GROUP, KEEP])
