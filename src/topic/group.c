@@ -30,8 +30,8 @@
  * not.  After a failover the server may know an older lease than its owner did,
  * in the name of a member that gave it up long ago: one who refuses us by its
  * name, lives, and says beat after beat that it has no such partition is taken
- * from as a dead one is.  A HAND without an answer is repeated with the same epoch.  A beat is
- * one more beat.
+ * from as a dead one is.  A HAND without an answer is repeated with the same
+ * epoch.  A beat is one more beat.
  *
  * After an outage nothing is dropped by the clock alone: nobody judged us if
  * nobody could look, and if somebody did, the lease says so to the next thing

@@ -4,9 +4,9 @@
  * The state machine (group.c) says what to do; here it becomes scripts, and
  * their answers go back to it.  With every beat the leases of owned partitions
  * are looked at, before it on the same connection: once a beat is answered, a
- * lease that was taken from us meanwhile is known.  On a cluster answers come in
- * any order, so there, after a silence in which we may have been judged, each
- * partition waits for its own.
+ * lease that was taken from us meanwhile is known.  On a cluster answers come
+ * in any order, so there, after a silence in which we may have been judged,
+ * each partition waits for its own.
  */
 #include "base/log.h"
 #include "base/mem.h"

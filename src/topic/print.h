@@ -1,10 +1,10 @@
 /*
  * print.h: what a producer remembers of messages that were acknowledged.
  *
- * A print is an entry's id, a check sum of how it begins, and its size.  By it an
- * entry that is looked for again is known from another's that got the same id
- * in another history of the log, which happens after a failover.  A trail is
- * the last prints of a partition, oldest first, in bounded memory.
+ * A print is an entry's id, a check sum of how it begins, and its size.  By it
+ * an entry that is looked for again is known from another's that got the same
+ * id in another history of the log, which happens after a failover.  A trail
+ * is the last prints of a partition, oldest first, in bounded memory.
  * Threads: confined.
  */
 #ifndef LEAT_TOPIC_PRINT_H

@@ -5,9 +5,9 @@
  * beside the scripts; about one batch is kept ahead of what is handed out, of a
  * long backlog a few.  One whose log gave fewer than asked for has no more: it
  * joins the read that waits inside the server, up to 64 partitions in one; on a
- * cluster it waits by itself (wait.c).  When a partition joins while that read waits without it, the read is ended
- * early (CLIENT UNBLOCK), or, where that is not permitted, by its own time
- * limit.
+ * cluster it waits by itself (wait.c).  When a partition joins while that read
+ * waits without it, the read is ended early (CLIENT UNBLOCK), or, where that is
+ * not permitted, by its own time limit.
  *
  * All reads are plain XREAD behind the last entry that is in the window: they
  * change nothing on the server, so an answer that is lost costs nothing and a

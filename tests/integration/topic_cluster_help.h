@@ -1,5 +1,5 @@
 /*
- * topic_cluster_help.h: a topic "t" on a cluster, under load, in a test's words.
+ * topic_cluster_help.h: a topic "t" on a cluster, under load.
  *
  * A writer publishes message 0, 1, 2, ... from a thread of its own until it is
  * stopped, message i with the key of i modulo KEYS; a reader receives, checks
