@@ -95,7 +95,7 @@ typedef struct leat_topic_opts {
     /* Publishing.  What was accepted is bounded by count and bytes; a
      * publish beyond that waits for room, or fails with LEAT_EFULL. */
     int window;              /* sent and unconfirmed; 0: 1024; at most the */
-                             /* client's                                  */
+                             /* client's; on a cluster of each partition   */
     int64_t linger_ms;       /* wait for more before sending; 0: do not    */
     int max_queued;          /* messages without outcome; 0: 65536         */
     size_t max_queued_bytes; /* 0: 64 MiB                                  */

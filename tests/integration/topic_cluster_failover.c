@@ -210,6 +210,5 @@ int main(void)
         TEST(the_node_of_the_group_itself_may_die),
         TEST(the_whole_cluster_may_go_and_come_back),
     };
-    cmocka_set_test_filter(getenv("TEST_ONLY"));
     return cmocka_run_group_tests(tests, start_rig, stop_rig);
 }
