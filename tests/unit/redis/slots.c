@@ -149,8 +149,8 @@ static void what_makes_no_sense_is_refused_and_leaves_nothing(void **state)
         "*1 *4 $5 slots *1 :1 $5 nodes *0 ",
         "*1 *4 $5 slots *0 $5 nodes *1 :1 ",
         "*1 *4 $5 slots *0 $5 nodes *1 *2 $4 port :70000 ",
-        "*1 *4 $5 slots *2 :1 :99999 $5 nodes *1 *6 $4 role $6 master $4 port "
-        ":1 $2 ip $1 a ",
+        ("*1 *4 $5 slots *2 :1 :99999 $5 nodes *1 *6 $4 role $6 master $4 port "
+         ":1 $2 ip $1 a "),
     };
     leat_error e;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
