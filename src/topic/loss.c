@@ -28,9 +28,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* As LEAT__PRINT_BYTES and LEAT__PRINT_EACH. */
-#define MOST "128"
-#define EACH "96"
+#define MOST "128" /* LEAT__PRINT_BYTES */
 
 #define SOON_NS INT64_C(20000000)
 #define LOOK_NS INT64_C(1000000000)
@@ -46,12 +44,11 @@ enum {
     ASK_MOST = 500,          /* ids in one call                           */
     ASK_BYTES = 4 << 20,     /* of entries in one call, about             */
     UNSENT_MOST = 16 * 1024, /* bytes before a look                       */
-    BEFORE = 2,              /* arguments before the ids */
+    BEFORE = 1,              /* arguments before the ids                  */
     FACTS = 5                /* before the entries in an answer           */
 };
 
-_Static_assert(LEAT__PRINT_BYTES == 128 && LEAT__PRINT_EACH == 96,
-               "see MOST and EACH");
+_Static_assert(LEAT__PRINT_BYTES == 128, "see MOST");
 
 /* ---- life ------------------------------------------------------------- */
 
@@ -160,8 +157,11 @@ static watch *watch_of(leat__loss *l, uint32_t partition)
 
 static leat_bytes fields_of(leat_bytes command, size_t head)
 {
-    const char *p = command.p, *line = memchr(p, '\n', command.n);
-    size_t skip = (size_t)(line - p) + 1 + head;
+    const char *p = command.p;
+    size_t skip = 3; /* "*5\r\n" at least */
+    while (p[skip] != '\n')
+        skip++;
+    skip += 1 + head;
     return leat_mem(p + skip, command.n - skip);
 }
 
@@ -205,7 +205,7 @@ void leat__loss_note(leat__loss *l, uint32_t partition, leat_position at,
         return;
     leat__print forgotten, p = {
         .id = { at.ms, at.seq },
-        .mark = leat__print_sent(fields_of(command, head)),
+        .mark = leat__print_mark(fields_of(command, head)),
         .size = (uint32_t)command.n,
     };
     const leat__print *newest = leat__trail_newest(&w->trail);
@@ -271,7 +271,6 @@ typedef struct question {
 static void question_begin(question *q)
 {
     q->args[0] = leat_str(MOST);
-    q->args[1] = leat_str(EACH);
     q->n = 0;
     q->bytes = 0;
 }
@@ -306,7 +305,7 @@ static leat_code send_facts(watch *w, leat_conn *c, leat_error *err)
     char text[2][LEAT__ID_TEXT];
     const leat_bytes key = leat__key_bytes(&w->log);
     const leat__print *newest = leat__trail_newest(&w->trail);
-    leat_bytes args[BEFORE + 2] = { leat_str(MOST), leat_str(EACH) };
+    leat_bytes args[BEFORE + 2] = { leat_str(MOST) };
     size_t n = BEFORE;
     w->code = LEAT_OK;
     w->was = w->is = LEAT__SEEN_SAME;
@@ -566,10 +565,10 @@ static bool send_look(watch *w, leat_conn *c)
         return true;
     w->then = *newest;
     w->then.copy = NULL;
-    const leat_bytes args[] = { leat_str(MOST), leat_str(EACH),
+    const leat_bytes args[] = { leat_str(MOST),
                                 leat__id_format(w->seen.id, text) };
     w->looking = true; /* before: a failure may be told at once */
-    if (leat__script_send(c, &leat__script_topic_there, &key, 1, args, 3,
+    if (leat__script_send(c, &leat__script_topic_there, &key, 1, args, 2,
                           &(leat_send_opts){ .fn = on_look, .arg = w },
                           NULL) == LEAT_OK)
         return true;

@@ -13,10 +13,10 @@
 #include "base/error.h"
 #include "message/id.h"
 
-/* An entry's mark is made of the lengths and the beginnings of its names and
- * values, each and all together up to so many bytes.  The native codec has a
- * check sum of the whole among them, others the message's id. */
-enum { LEAT__PRINT_BYTES = 128, LEAT__PRINT_EACH = 96 };
+/* An entry's mark is made of its names and values as they are sent, bulk strings
+ * of RESP, up to so many bytes.  The native codec has a check sum of the whole
+ * among them, others the message's id, unless the key is a long one. */
+enum { LEAT__PRINT_BYTES = 128 };
 
 typedef struct leat__print {
     leat__id id;
@@ -26,10 +26,8 @@ typedef struct leat__print {
     void *copy;    /* the caller's                                          */
 } leat__print;
 
-/* From the names and values as they are sent, bulk strings of RESP; and from
- * how the entry begins, as there.lua says it. */
-uint32_t leat__print_sent(leat_bytes bulks);
-uint32_t leat__print_mark(leat_bytes beginning);
+/* From the beginning at least of what is sent, or of what there.lua says. */
+uint32_t leat__print_mark(leat_bytes bulks);
 
 typedef struct leat__trail {
     leat__print *ring; /* ring[i & (cap - 1)], head..tail                   */
@@ -45,7 +43,23 @@ void leat__trail_release(leat__trail *t);
 
 /* Remember one more.  The oldest makes room where there is none, also for want
  * of memory: true then, and *out is what was forgotten, perhaps p itself. */
-bool leat__trail_add(leat__trail *t, const leat__print *p, leat__print *out);
+bool leat__trail_add_slowly(leat__trail *t, const leat__print *p,
+                            leat__print *out);
+
+static inline bool leat__trail_add(leat__trail *t, const leat__print *p,
+                                   leat__print *out)
+{
+    bool full = t->tail - t->head == t->cap;
+    if (t->forgot || (full && t->cap != t->most))
+        return leat__trail_add_slowly(t, p, out);
+    leat__print *to = &t->ring[t->tail++ & (t->cap - 1)];
+    if (full) { /* the oldest one's place is the next */
+        *out = *to;
+        t->ring[++t->head & (t->cap - 1)].gap = true;
+    }
+    *to = *p;
+    return full;
+}
 
 /* Forget those of the last n prints whose flag is set: for flags[i] the one at
  * count - n + i. */

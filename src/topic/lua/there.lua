@@ -2,13 +2,12 @@
 --
 -- KEYS   1 log
 -- ARGV   1 how many bytes of an entry to give at most
---        2 and of one of its names and values
---        3... ids
+--        2... ids
 -- result {}  there is no such stream
 --        {length, last id ever given, id of the first entry or "",
 --         entries ever added or "", highest id that was deleted or "",
 --         beginning...}
---        with for each id how its entry begins, "$<length>\r\n<beginning>" of
+--        with for each id how its entry begins, "$<length>\r\n<bytes>\r\n" of
 --        each name and value, or "" when there is none; what only Redis 7 knows
 --        is "" before
 -- states none changes
@@ -29,11 +28,11 @@ local out = {
     facts['max-deleted-entry-id'] or '',
 }
 
-local most, each = tonumber(ARGV[1]), tonumber(ARGV[2])
+local most = tonumber(ARGV[1])
 local function beginning(fields)
     local text = ''
     for _, f in ipairs(fields) do
-        text = text .. '$' .. #f .. '\r\n' .. string.sub(f, 1, each)
+        text = text .. '$' .. #f .. '\r\n' .. string.sub(f, 1, most) .. '\r\n'
         if #text >= most then
             break
         end
@@ -41,7 +40,7 @@ local function beginning(fields)
     return string.sub(text, 1, most)
 end
 
-for i = 3, #ARGV do
+for i = 2, #ARGV do
     local found = redis.call('XRANGE', KEYS[1], ARGV[i], ARGV[i])[1]
     out[#out + 1] = found and beginning(found[2]) or ''
 end
