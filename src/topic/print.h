@@ -13,9 +13,10 @@
 #include "base/error.h"
 #include "message/id.h"
 
-/* An entry's mark is made of its names and values as they are sent, bulk strings
- * of RESP, up to so many bytes.  The native codec has a check sum of the whole
- * among them, others the message's id, unless the key is a long one. */
+/* An entry's mark is made of its names and values as they are sent, bulk
+ * strings of RESP, up to so many bytes.  The native codec has a check sum of
+ * the whole among them, others the message's id, unless the key is a long
+ * one. */
 enum { LEAT__PRINT_BYTES = 128 };
 
 typedef struct leat__print {
