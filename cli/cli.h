@@ -170,6 +170,9 @@ typedef struct login {
 bool login_get(cli *c, login *out, int *code);
 void login_free(login *l);
 
+/* The same for TLS; empty where the URL has none.  Borrowed from c. */
+leat_tls_opts tls_get(cli *c);
+
 int settings_show(cli *c, bool origins);
 
 /* ---- the configuration file (toml.c, contexts.c) ---------------------- */
@@ -280,8 +283,10 @@ typedef enum column_kind {
     COLUMN_BYTES,
     COLUMN_REAL, /* three decimals */
     COLUMN_BOOL,
-    COLUMN_TIME, /* milliseconds since 1970 */
-    COLUMN_LIST  /* texts split by newlines */
+    COLUMN_TIME,    /* milliseconds since 1970 */
+    COLUMN_LIST,    /* texts split by newlines: warnings, below a record */
+    COLUMN_LINES,   /* the same, in its place */
+    COLUMN_SENTENCE /* a text that is wrapped on a terminal */
 } column_kind;
 
 typedef struct column {
@@ -356,6 +361,15 @@ void occupy_standard_files(void);
 /* ---- commands --------------------------------------------------------- */
 
 leat_client *client_open(cli *c, const char *url, const char *what, int *code);
+/* The same though the server lacks the durability that is set. */
+leat_client *client_open_weak(cli *c, const char *url, const char *what,
+                              int *code);
+/* One PING; its time in milliseconds, or the error. */
+leat_code ping_once(leat_client *client, double *ms, leat_error *err);
+/* INFO server as text, "" where it is refused; and a number of it, 0: none.
+ * Malloced. */
+char *server_info(leat_client *client);
+int64_t info_number(const char *info, const char *name);
 
 /* Ask on a terminal; elsewhere --yes must have been given.  False with *code,
  * and said. */

@@ -19,6 +19,11 @@ static const char *get(const toml *file, const char *name, const char *key)
     return x ? x->text : NULL;
 }
 
+/* In the file and, with - for _, on the command line. */
+static const char *const tls_keys[] = { "cafile", "cadir", "cert", "cert_key",
+                                        "insecure" };
+enum { TLS_KEYS = sizeof tls_keys / sizeof tls_keys[0] };
+
 typedef struct listing {
     cli *c;
     output *out;
@@ -38,6 +43,8 @@ static void list_one(void *arg, const char *name, const toml *file)
     output_text(l->out, get(file, name, "user"));
     output_text(l->out, get(file, name, "password") ? "***" : NULL);
     output_text(l->out, get(file, name, "password_file"));
+    for (size_t i = 0; i < TLS_KEYS; i++)
+        output_text(l->out, get(file, name, tls_keys[i]));
     output_text(l->out, file->path);
     free(shown);
 }
@@ -51,11 +58,17 @@ static int list(cli *c, const char *only)
         { "user", COLUMN_TEXT, !only },
         { "password", COLUMN_TEXT, !only },
         { "password_file", COLUMN_TEXT, !only },
+        { "cafile", COLUMN_TEXT, !only },
+        { "cadir", COLUMN_TEXT, !only },
+        { "cert", COLUMN_TEXT, !only },
+        { "cert_key", COLUMN_TEXT, !only },
+        { "insecure", COLUMN_TEXT, !only },
         { "file", COLUMN_TEXT, !only },
     };
     int code;
     listing l = { .c = c, .only = only };
-    l.out = output_open(c, columns, 7, only != NULL, &code);
+    l.out = output_open(c, columns, sizeof columns / sizeof *columns,
+                        only != NULL, &code);
     if (!l.out)
         return code;
     context_each(c->config, list_one, &l);
@@ -206,6 +219,11 @@ static int write_context(cli *c, const toml *file, const char *name,
     edit_set(&e, table, "url", url);
     edit_set(&e, table, "user", from_flag(c, "user"));
     edit_set(&e, table, "password_file", from_flag(c, "password-file"));
+    for (size_t i = 0; i < TLS_KEYS; i++) {
+        const char *key = tls_keys[i];
+        bool two = strcmp(key, "cert_key") == 0;
+        edit_set(&e, table, key, from_flag(c, two ? "cert-key" : key));
+    }
     if (value_on(c, "use"))
         edit_set(&e, "", "context", name);
     free(table);

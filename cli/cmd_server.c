@@ -1,5 +1,5 @@
 /*
- * cmd_server.c: leat status and leat ping: what the server is, how far away.
+ * cmd_server.c: connecting, and leat ping: how far away the server is.
  */
 #include "cli.h"
 
@@ -7,22 +7,31 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define STATUS_PINGS 5
-#define MAX_PINGS    1000000
-#define MAX_SKEW_MS  5000
+#define MAX_PINGS 1000000
 
 /* ---- connecting ------------------------------------------------------- */
 
 static int cannot_open(cli *c, const char *shown, const leat_error *err)
 {
     value *v = value_find(c, "url");
-    int code = fail_with(shown, err, NULL);
+    bool tls = err->code == LEAT_EAUTH && strstr(err->msg, "certificate");
+    int code = fail_with(shown, err, tls ? "see TLS in leat-urls(7)" : NULL);
     /* A bad URL is a usage error only where it was typed. */
     return code == EXIT_USAGE && v->origin != FROM_FLAG ? EXIT_CONFIG : code;
 }
 
-/* Open a client with the options in force.  NULL with *code, and said. */
-leat_client *client_open(cli *c, const char *url, const char *what, int *code)
+static leat_durability durability(cli *c)
+{
+    const char *text = value_text(c, "durability");
+    leat_durability d = LEAT_OUTBOX;
+    while (text && d > LEAT_EXECUTED &&
+           strcmp(text, leat_durability_name(d)) != 0)
+        d--;
+    return text ? d : LEAT_EXECUTED;
+}
+
+static leat_client *open_with(cli *c, const char *url, const char *what,
+                              bool weak, int *code)
 {
     leat_error err = { 0 };
     login who = { 0 };
@@ -38,6 +47,9 @@ leat_client *client_open(cli *c, const char *url, const char *what, int *code)
                               .connect_timeout_ms = timeout ? timeout : 1,
                               .timeout_ms = timeout ? timeout : 1,
                               .allow_eviction = true,
+                              .allow_weak = weak,
+                              .durability = durability(c),
+                              .tls = tls_get(c),
                               .log = report_logger() };
     leat_client *client = leat_client_open(url, &opts, &err);
     login_free(&who);
@@ -50,8 +62,19 @@ leat_client *client_open(cli *c, const char *url, const char *what, int *code)
     return client;
 }
 
-/* One PING; its time in milliseconds, or the error. */
-static leat_code ping(leat_client *client, double *ms, leat_error *err)
+/* Open a client with the options in force.  NULL with *code, and said. */
+leat_client *client_open(cli *c, const char *url, const char *what, int *code)
+{
+    return open_with(c, url, what, false, code);
+}
+
+leat_client *client_open_weak(cli *c, const char *url, const char *what,
+                              int *code)
+{
+    return open_with(c, url, what, true, code);
+}
+
+leat_code ping_once(leat_client *client, double *ms, leat_error *err)
 {
     leat_reply *reply = NULL;
     int64_t start = now_ns();
@@ -70,8 +93,8 @@ static int by_size(const void *a, const void *b)
 
 /* ---- INFO ------------------------------------------------------------- */
 
-/* The whole number after "\nname:" in INFO's text; 0: none. */
-static int64_t info_number(const char *info, const char *name)
+/* The whole number after "\nname:" in INFO's text. */
+int64_t info_number(const char *info, const char *name)
 {
     char *key = format("\n%s:", name);
     const char *at = strstr(info, key);
@@ -80,7 +103,7 @@ static int64_t info_number(const char *info, const char *name)
     return v;
 }
 
-static char *server_info(leat_client *client)
+char *server_info(leat_client *client)
 {
     leat_reply *reply = NULL;
     leat_call_opts again = { .idempotent = true };
@@ -112,165 +135,6 @@ bool wait_gone(long pid, int64_t timeout_ms)
         nanosleep(&t, NULL);
     }
     return true;
-}
-
-/* ---- status ----------------------------------------------------------- */
-
-static void warn(FILE *f, const char *text)
-{
-    fprintf(f, "%s%s", ftell(f) > 0 ? "\n" : "", text);
-}
-
-/* What is weak about keeping messages here, and what to do. */
-static char *weaknesses(const leat_server *s, bool embedded, bool held)
-{
-    char *text = NULL;
-    size_t n = 0;
-    FILE *f = open_memstream(&text, &n);
-    if (!f)
-        return copy("");
-    if (!s->version[0])
-        warn(f, "INFO is refused: whether the server keeps its data cannot be "
-                "seen; allow +info");
-    else if (!s->aof)
-        warn(f, "appendonly is off: a restart forgets everything since the "
-                "last snapshot; set appendonly yes");
-    else if (strcmp(s->appendfsync, "no") == 0)
-        warn(f, "appendfsync is no: the operating system decides when data "
-                "reaches the disk; set appendfsync everysec or always");
-    if (s->maxmemory_policy[0] &&
-        strcmp(s->maxmemory_policy, "noeviction") != 0)
-        warn(f, "the eviction policy may drop messages; set "
-                "maxmemory-policy noeviction");
-    if (strcmp(s->role, "slave") == 0 || strcmp(s->role, "replica") == 0)
-        warn(f, "this is a replica: it takes no writes; name the master in "
-                "the URL");
-    if (s->maxmemory > 0 && s->used_memory > s->maxmemory / 10 * 9)
-        warn(f, "over 90 % of maxmemory is used: writes will be refused "
-                "soon");
-    if (!s->has_scripts)
-        warn(f, "scripts are refused: leat moves messages by them; allow "
-                "+eval +evalsha");
-    if (s->clock_skew_ms > MAX_SKEW_MS || s->clock_skew_ms < -MAX_SKEW_MS)
-        warn(f, "the clocks here and there differ: times in listings are the "
-                "server's");
-    if (s->version[0] && s->major < 6)
-        warn(f, "this server is older than Redis 6.0, the oldest that leat "
-                "supports");
-    if (embedded && !held)
-        warn(f, "nobody holds this private server: it runs only while a "
-                "program uses it; 'leat up' keeps it running");
-    fclose(f);
-    return text;
-}
-
-static const column status_columns[] = {
-    { "url", COLUMN_TEXT, false },
-    { "version", COLUMN_TEXT, false },
-    { "role", COLUMN_TEXT, false },
-    { "replicas", COLUMN_COUNT, false },
-    { "protocol", COLUMN_ID, false },
-    { "aof", COLUMN_BOOL, false },
-    { "appendfsync", COLUMN_TEXT, false },
-    { "maxmemory_policy", COLUMN_TEXT, false },
-    { "used_memory", COLUMN_BYTES, false },
-    { "maxmemory", COLUMN_BYTES, false },
-    { "scripts", COLUMN_BOOL, false },
-    { "clock_skew_ms", COLUMN_COUNT, false },
-    { "started", COLUMN_TIME, false },
-    { "latency_ms", COLUMN_REAL, false },
-    { "holder_pid", COLUMN_ID, false },
-    { "warnings", COLUMN_LIST, false },
-};
-
-static void started(output *out, leat_client *client)
-{
-    char *info = server_info(client);
-    int64_t up = info_number(info, "uptime_in_seconds");
-    if (*info)
-        output_number(out, ((int64_t)time(NULL) - up) * 1000);
-    else
-        output_null(out);
-    free(info);
-}
-
-static void text_or_null(output *out, const char *s)
-{
-    output_text(out, *s ? s : NULL);
-}
-
-static void show_server(output *out, leat_client *client, const char *url,
-                        const leat_server *s, double ms)
-{
-    bool embedded = strncmp(url, "embedded:", 9) == 0;
-    char *dir = embedded ? embedded_dir(url) : NULL;
-    long holder = dir ? holder_pid(dir) : 0;
-    char *weak = weaknesses(s, embedded, holder != 0);
-
-    output_text(out, leat_client_url(client));
-    text_or_null(out, s->version);
-    text_or_null(out, s->role);
-    output_number(out, s->replicas);
-    output_number(out, s->protocol);
-    output_bool(out, s->aof);
-    text_or_null(out, s->appendfsync);
-    text_or_null(out, s->maxmemory_policy);
-    output_number(out, s->used_memory);
-    if (s->maxmemory)
-        output_number(out, s->maxmemory);
-    else
-        output_null(out);
-    output_bool(out, s->has_scripts);
-    output_number(out, s->clock_skew_ms);
-    started(out, client);
-    output_real(out, ms);
-    if (holder)
-        output_number(out, holder);
-    else
-        output_null(out);
-    output_text(out, weak);
-    free(weak);
-    free(dir);
-}
-
-/* The least of a few pings: the first pays for what is cold. */
-static leat_code best_ping(leat_client *client, double *best, leat_error *err)
-{
-    for (int i = 0; i < STATUS_PINGS; i++) {
-        double ms = 0;
-        leat_code code = ping(client, &ms, err);
-        if (code != LEAT_OK)
-            return code;
-        if (i == 0 || ms < *best)
-            *best = ms;
-    }
-    return LEAT_OK;
-}
-
-int run_status(cli *c)
-{
-    int code;
-    const char *url = value_text(c, "url");
-    output *out = output_open(c, status_columns,
-                              sizeof status_columns / sizeof *status_columns,
-                              true, &code);
-    if (!out)
-        return code;
-    leat_client *client = client_open(c, url, "leat-status", &code);
-    leat_error err = { 0 };
-    leat_server server = { 0 };
-    double ms = 0;
-    if (client && (leat_client_server(client, &server, &err) != LEAT_OK ||
-                   best_ping(client, &ms, &err) != LEAT_OK))
-        code = fail_with(leat_client_url(client), &err, NULL);
-    if (code == 0) {
-        show_server(out, client, url, &server, ms);
-        code = output_close(out);
-    } else {
-        output_drop(out);
-    }
-    leat_client_close(client);
-    return code;
 }
 
 /* ---- ping ------------------------------------------------------------- */
@@ -306,7 +170,7 @@ static int64_t ping_all(cli *c, leat_client *client, double *ms, int64_t count,
     int64_t answered = 0, pause = value_ms(c, "interval");
     for (*sent = 0; *sent < count && !stop_signal;) {
         leat_error err = { 0 };
-        leat_code got = ping(client, &ms[answered], &err);
+        leat_code got = ping_once(client, &ms[answered], &err);
         ++*sent;
         if (got == LEAT_OK) {
             if (value_on(c, "verbose"))
@@ -332,8 +196,8 @@ int run_ping(cli *c)
     output *out = output_open(c, ping_columns, 7, true, &code);
     if (!out)
         return code;
-    leat_client *client = client_open(c, value_text(c, "url"), "leat-ping",
-                                      &code);
+    leat_client *client = client_open_weak(c, value_text(c, "url"), "leat-ping",
+                                           &code);
     if (!client) {
         output_drop(out);
         return code;

@@ -21,6 +21,23 @@ const option global_options[] = {
     { "password", 0, VALUE_TEXT, "PASSWORD", NULL, NULL, true, true,
       "The password itself; never an option, since everybody can see the "
       "arguments of a program." },
+    { "durability", 0, VALUE_CHOICE, "CLASS", NULL,
+      "executed logged synced replicated outbox", true, false,
+      "What an acknowledgement must mean, see leat-urls(7): executed, logged, "
+      "synced, replicated or outbox.  A server that gives less is refused." },
+    { "cafile", 0, VALUE_FILE, "FILE", NULL, NULL, true, false,
+      "With rediss://, trust the authorities in this file instead of the "
+      "system's." },
+    { "cadir", 0, VALUE_DIR, "DIR", NULL, NULL, true, false,
+      "The same, a directory as 'openssl rehash' makes it." },
+    { "cert", 0, VALUE_FILE, "FILE", NULL, NULL, true, false,
+      "With rediss://, show this certificate to the server." },
+    { "cert-key", 0, VALUE_FILE, "FILE", NULL, NULL, true, false,
+      "The key of --cert, in a file that only you can read; without it the "
+      "key is in the same file." },
+    { "insecure", 0, VALUE_NONE, NULL, NULL, NULL, true, false,
+      "With rediss://, believe any server.  Anybody on the way can then read "
+      "and change everything." },
     { "config", 0, VALUE_FILE, "FILE", NULL, NULL, false, false,
       "Read this configuration file and no other." },
     { "output", 'o', VALUE_CHOICE, "FORMAT", NULL, "table json ndjson csv tsv",
@@ -109,6 +126,7 @@ static const example down_examples[] = {
 static const example status_examples[] = {
     { "leat status", "what the server is and how safely it keeps data" },
     { "leat -u redis://db:6379 status -o json", "the same for a program" },
+    { "leat status --durability synced", "does it sync before it says yes?" },
     { 0 },
 };
 
@@ -126,6 +144,8 @@ static const example demo_examples[] = {
 static const example context_examples[] = {
     { "leat context add prod redis://db:6379 --password-file ~/.prod --use",
       "name a server and use it from now on" },
+    { "leat context add shop rediss://db:6380 --cafile ~/ca.pem",
+      "with TLS and an authority of one's own" },
     { "leat context add prod - <url.txt",
       "the URL from stdin, where nobody sees it" },
     { 0 },
@@ -189,10 +209,14 @@ const command commands[] = {
       .aliases = "info",
       .args = "",
       .summary = "show what the server is and how safely it keeps data",
-      .text = "Connects and prints version, role, persistence, eviction "
-              "policy, memory and the latency of a ping.  Where the server "
-              "keeps less than a messaging system needs, warnings say what "
-              "to change.",
+      .text = "Connects and prints the servers behind the URL and their "
+              "roles, version, eviction policy, memory, the latency of a "
+              "ping, and the durability: what an acknowledgement of this "
+              "server means now, what could be asked for, and what to set "
+              "for more.  Where the server keeps less than a messaging system "
+              "needs, warnings say what to change.  Exits with 78 when a "
+              "durability is set, by --durability or in the URL, that the "
+              "server does not give.",
       .examples = status_examples,
       .run = run_status },
     { .noun = "ping",
@@ -238,7 +262,8 @@ const command commands[] = {
       .max_args = 2,
       .summary = "add a context",
       .text = "Writes [context.NAME] to the configuration file, with the URL "
-              "and with --user and --password-file where they are given.  "
+              "and with --user, --password-file and the options of TLS where "
+              "they are given.  "
               "The URL - is read from stdin.  The rest of the file, comments "
               "too, stays as it is; its mode becomes 0600.",
       .options = add_options,

@@ -227,8 +227,10 @@ static char *cell_text(const output *o, const column *c, const cell *x,
         return copy(humane ? "-" : "");
     switch (c->kind) {
     case COLUMN_TEXT:
+    case COLUMN_SENTENCE:
         return copy_n(x->text, x->n);
     case COLUMN_LIST:
+    case COLUMN_LINES:
         return list_text(x->text);
     case COLUMN_COUNT:
         return humane ? thousands(x->number)
@@ -359,9 +361,11 @@ static void json_cell(const output *o, leat_json *j, const column *c,
     }
     switch (c->kind) {
     case COLUMN_TEXT:
+    case COLUMN_SENTENCE:
         leat_json_text(j, c->name, leat_mem(x->text, x->n));
         break;
     case COLUMN_LIST:
+    case COLUMN_LINES:
         json_list(j, c->name, x->text);
         break;
     case COLUMN_COUNT:
@@ -449,16 +453,62 @@ static const char *plain(const output *o)
     return o->color ? "\033[0m" : "";
 }
 
+/* Behind what takes `indent` columns already. */
+static void write_wrapped(const output *o, const char *s, int indent)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *m = o->tty && indent + columns_of(s) > term_width()
+                  ? open_memstream(&text, &len)
+                  : NULL;
+    if (!m) {
+        puts(s);
+        return;
+    }
+    wrap(m, s, indent, term_width());
+    fclose(m);
+    fputs(text + indent, stdout);
+    free(text);
+}
+
 /* The texts of a list stand below the record, a line each. */
 static void write_list(const output *o, const char *s)
 {
     while (*s) {
         size_t n = strcspn(s, "\n");
         char *line = printable(s, n);
-        printf("%s!%s %s\n", o->color ? "\033[33m" : "", plain(o), line);
+        printf("%s!%s ", o->color ? "\033[33m" : "", plain(o));
+        write_wrapped(o, line, 2);
         free(line);
         s += n + (s[n] == '\n');
     }
+}
+
+static void write_lines(const char *s, int indent)
+{
+    for (bool first = true; *s; first = false) {
+        size_t n = strcspn(s, "\n");
+        char *line = printable(s, n);
+        pad(first ? 0 : indent);
+        puts(line);
+        free(line);
+        s += n + (s[n] == '\n');
+    }
+}
+
+/* A cell of a record, behind its heading. */
+static void write_field(const output *o, size_t i, int indent)
+{
+    const cell *x = cell_at(o, 0, i);
+    column_kind kind = column_at(o, i)->kind;
+    char *s = table_cell(o, 0, i);
+    if (kind == COLUMN_LINES && !x->null && *x->text)
+        write_lines(x->text, indent);
+    else if (kind == COLUMN_SENTENCE)
+        write_wrapped(o, s, indent);
+    else
+        puts(s);
+    free(s);
 }
 
 /* One line per column: "version  7.0.15". */
@@ -479,9 +529,7 @@ static void write_record(const output *o)
             printf("%s%s%s", bold(o), name, plain(o));
             pad(width - columns_of(name) + 2);
         }
-        char *s = table_cell(o, 0, i);
-        puts(s);
-        free(s);
+        write_field(o, i, o->headers ? width + 2 : 0);
     }
 }
 

@@ -7,8 +7,9 @@
  * A context is chosen by --context, LEAT_CONTEXT or `context = "..."` in a
  * file.  One named on the command line beats LEAT_URL: a flag is a flag.
  *
- * Credentials from a file are used only with a URL from a file: a password
- * kept for one server must not travel to another that --url named.
+ * Credentials and options of TLS from a file are used only with a URL from a
+ * file: what is kept for one server must not travel to another that --url
+ * named.
  */
 #include "cli.h"
 
@@ -355,6 +356,24 @@ void login_free(login *l)
     if (l->password)
         explicit_bzero(l->password, strlen(l->password));
     free(l->password);
+}
+
+static const char *tls_text(cli *c, const char *name)
+{
+    value *v = must_find(c, name);
+    return usable(v, must_find(c, "url")) ? v->text : NULL;
+}
+
+leat_tls_opts tls_get(cli *c)
+{
+    if (strncmp(value_text(c, "url"), "rediss", 6) != 0)
+        return (leat_tls_opts){ 0 };
+    return (leat_tls_opts){ .ca_file = tls_text(c, "cafile"),
+                            .ca_dir = tls_text(c, "cadir"),
+                            .cert = tls_text(c, "cert"),
+                            .key = tls_text(c, "cert-key"),
+                            .insecure = tls_text(c, "insecure") &&
+                                        value_on(c, "insecure") };
 }
 
 /* ---- config show ------------------------------------------------------ */

@@ -511,8 +511,10 @@ def options():
     p.add_argument("--no-sanitizers", action="store_true",
                    help="only the gcc build")
     p.add_argument("--list", action="store_true", help="list the labels")
-    p.add_argument("-j", type=int, default=os.cpu_count() or 2, metavar="N",
-                   help="programs at once (default: the cores)")
+    # Most programs wait for servers and clocks most of their time.
+    p.add_argument("-j", type=int, default=2 * (os.cpu_count() or 2),
+                   metavar="N",
+                   help="programs at once (default: twice the cores)")
     return p.parse_args()
 
 

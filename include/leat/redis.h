@@ -13,6 +13,10 @@
  *   leat_conn_drain(conn, 0, &err);
  *   leat_client_return(c, conn);
  *
+ * On a cluster such a connection leads to every master: commands go where their
+ * keys are, and callbacks come in order for the keys of one slot.  A command or
+ * transaction whose keys are in two slots is LEAT_EINVAL before it is sent.
+ *
  * Outcomes are honest.  A command whose last byte never left this process did
  * certainly not happen (LEAT_ECONN); one that left and was not answered in time
  * is LEAT_EUNKNOWN, and its connection is closed so that a late answer cannot
@@ -89,8 +93,9 @@ typedef enum leat_durability {
                        /* told and published again                         */
 } leat_durability;
 
-/* For rediss:// and its kin.  The certificate and the host name are verified
- * unless `insecure` says loudly not to. */
+/* For rediss:// and its kin, before what the URL says.  The certificate and
+ * the host name are verified unless `insecure` says loudly not to.  A key that
+ * others can read is refused. */
 typedef struct leat_tls_opts {
     const char *ca_file; /* trusted certificates; NULL, with ca_dir NULL   */
     const char *ca_dir;  /* too: the system's                              */
@@ -106,7 +111,8 @@ typedef struct leat_client_opts {
     const char *password;       /* instead of the URL's                */
     int64_t connect_timeout_ms; /* 0: 5 s                              */
     int64_t timeout_ms;         /* for an answer; 0: 5 s               */
-    int pool_size;              /* connections at most; 0: 16          */
+    int pool_size;              /* connections at most; 0: 16; on a    */
+                                /* cluster: to each master             */
     int window;                 /* commands in flight; 0: 1024         */
     int max_retry_ms;           /* longest pause between connects; 0: 2 s */
     bool resp2;                 /* do not ask for RESP3                */
@@ -126,8 +132,8 @@ typedef struct leat_client_opts {
 } leat_client_opts;
 
 /* Open a client: parse the URL, connect once, look at the server.  Schemes:
- * redis:// unix:// embedded: redis+sentinel:// (rediss://, redis+cluster://
- * are parsed and refused in this version).  NULL on failure. */
+ * redis:// rediss:// unix:// embedded: redis+sentinel:// redis+cluster:// and
+ * the latter two with rediss.  NULL on failure. */
 LEAT_API leat_client *leat_client_open(const char *url,
                                        const leat_client_opts *opts,
                                        leat_error *err);
@@ -314,7 +320,8 @@ LEAT_API leat_code leat_conn_listen(leat_conn *conn, int64_t wait_ms,
                                     leat_error *err);
 
 /* The socket, to be polled beside others; readable means that
- * leat_conn_take or leat_conn_listen has something to do. */
+ * leat_conn_take or leat_conn_listen has something to do.  On a cluster it is
+ * an epoll descriptor over all nodes. */
 LEAT_API int leat_conn_fd(const leat_conn *conn);
 
 /* Commands sent and not yet answered. */

@@ -62,6 +62,26 @@ LEAT_API leat_code leat_topic_create(leat_client *c, const char *name,
                                      const leat_topic_spec *spec,
                                      leat_error *err);
 
+/* Messages that had been acknowledged and are not in the log any more, though
+ * nobody took them away: the server crashed before they were on disk, a replica
+ * without them took over, or all was deleted.  Owned by who tells it. */
+typedef struct leat_loss {
+    const char *topic;
+    const char *group; /* whose member found it; NULL: the producer        */
+    uint32_t partition;
+    leat_position from, to; /* the first and the last that is missing; for a
+                               group: it had read more than is there, all
+                               between                                     */
+    uint64_t count;         /* how many; 0: not known                      */
+    bool exact; /* false: at least so many, more than is remembered may be */
+                /* gone                                                    */
+    uint64_t republished; /* of these, published again by republish_bytes  */
+} leat_loss;
+
+/* Runs on a thread of the topic's or the source's, or inside close; must not
+ * call the source.  Publishing is allowed. */
+typedef void leat_loss_fn(void *arg, const leat_loss *loss);
+
 typedef struct leat_topic_opts {
     const char *prefix; /* of its keys; NULL: "leat"                       */
     bool auto_create;   /* make it with what follows if there is none      */
@@ -74,7 +94,7 @@ typedef struct leat_topic_opts {
     /* Publishing.  What was accepted is bounded by count and bytes; a
      * publish beyond that waits for room, or fails with LEAT_EFULL. */
     int window;              /* sent and unconfirmed; 0: 1024; at most the */
-                             /* client's                                  */
+                             /* client's; on a cluster of each partition   */
     int64_t linger_ms;       /* wait for more before sending; 0: do not    */
     int max_queued;          /* messages without outcome; 0: 65536         */
     size_t max_queued_bytes; /* 0: 64 MiB                                  */
@@ -90,6 +110,16 @@ typedef struct leat_topic_opts {
 
     leat_logger log;
     leat_metrics *metrics; /* borrowed; NULL: none                         */
+
+    /* What was acknowledged is compared with the log after every reconnect,
+     * and now and then; see docs/losses.md. */
+    leat_loss_fn *on_loss; /* called for each loss; NULL: only logged       */
+    void *loss_arg;
+    int remember;           /* messages of a partition, to find losses; 0:   */
+                            /* up to 16384; -1: none, losses go unnoticed    */
+    size_t republish_bytes; /* hold so many bytes of acknowledged messages,  */
+                            /* and publish lost ones again; 0: none, with    */
+                            /* LEAT_OUTBOX 16 MiB                            */
 } leat_topic_opts;
 
 /* Open a topic for publishing, reading, or both.  LEAT_ENOENT when there is
@@ -186,6 +216,8 @@ typedef struct leat_topic_source_opts {
     void *assign_arg;
     leat_logger log;       /* NULL fn: the topic's                           */
     leat_metrics *metrics; /* NULL: the topic's                              */
+    leat_loss_fn *on_loss; /* the log has less than the group had read       */
+    void *loss_arg;
 } leat_topic_source_opts;
 
 /* Join a group as one member.  The group is made by its first; the topic must

@@ -11,6 +11,8 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "base/thread.h"
+#include "redis/bundle.h"
+#include "redis/cluster.h"
 #include "redis/facts.h"
 #include "redis/sentinel.h"
 #include "redis/waker.h"
@@ -123,13 +125,32 @@ static leat_code fill_options(leat_client *c, const leat_client_opts *opts,
     return rc;
 }
 
-static leat_code supported(const leat__url *u, leat_error *err)
+/* What the options say goes before the URL.  TLS that is asked for in the
+ * options alone is a mistake that would send passwords in plain text. */
+static leat_code set_tls(leat_client *c, leat_error *err)
 {
-    if (u->tls)
-        return leat__fail(err, LEAT_ENOTSUP, "TLS is not part of this version");
-    if (u->kind == LEAT__URL_CLUSTER)
-        return leat__fail(err, LEAT_ENOTSUP,
-                          "Redis Cluster is not part of this version");
+    const leat__url *u = &c->url;
+    leat_tls_opts *o = &c->opts.tls, none = { 0 };
+    if (!u->tls && (o->ca_file || o->ca_dir || o->cert || o->key || o->host))
+        return leat__fail(err, LEAT_EINVAL,
+                          "TLS options and a URL without TLS, use rediss://");
+    if (u->tls) {
+        bool own = o->ca_file || o->ca_dir;
+        o->ca_file = own ? o->ca_file : u->cafile;
+        o->ca_dir = own ? o->ca_dir : u->cadir;
+        own = o->cert || o->key;
+        o->cert = own ? o->cert : u->cert;
+        o->key = own ? o->key : u->key;
+        o->insecure = o->insecure || u->insecure;
+        c->tls = leat__tls_new(o, err);
+        if (!c->tls)
+            return LEAT_EINVAL;
+        if (o->insecure)
+            leat__log(&c->opts.log, LEAT_LOG_WARN,
+                      "insecure: the server's certificate is not verified, "
+                      "anybody on the way can read and change everything");
+    }
+    *o = none; /* the caller's */
     return LEAT_OK;
 }
 
@@ -175,6 +196,31 @@ no_freed:
     return NULL;
 }
 
+/* A bundle opens a connection to each master: its turns are more. */
+static leat_code know_cluster(leat_client *c, int64_t deadline_ns,
+                              leat_error *err)
+{
+    if (c->cluster)
+        return LEAT_OK;
+    c->cluster = leat__cluster_open(c, deadline_ns, err);
+    if (!c->cluster)
+        return LEAT_ECONN;
+    int turns = c->opts.pool_size *
+                (int)leat__cluster_masters(c->cluster, NULL, 0);
+    leat__budget_init(&c->budget, turns, 2 * turns);
+    return LEAT_OK;
+}
+
+static leat_conn *first_try(leat_client *c, int64_t deadline_ns,
+                            leat_error *err)
+{
+    if (!leat__client_clustered(c))
+        return leat__client_dial(c, deadline_ns, err);
+    return know_cluster(c, deadline_ns, err) == LEAT_OK
+               ? leat__bundle_open(c, deadline_ns, err)
+               : NULL;
+}
+
 /* A refused connection is told at once: at the start it is more likely a wrong
  * address than a passing failure.  A server that loads is waited for. */
 static leat_code first_connection(leat_client *c, leat_error *err)
@@ -183,7 +229,7 @@ static leat_code first_connection(leat_client *c, leat_error *err)
     leat__backoff wait = { .base_ms = 20, .cap_ms = 200 };
     leat_error e;
     for (;;) {
-        leat_conn *conn = leat__client_dial(c, deadline, &e);
+        leat_conn *conn = first_try(c, deadline, &e);
         if (conn) {
             c->total = 1;
             c->idle = conn;
@@ -210,8 +256,8 @@ leat_client *leat_client_open(const char *url, const leat_client_opts *opts,
     if (!c)
         return NULL;
     if (leat__url_parse(&c->url, leat_str(url), err) != LEAT_OK ||
-        supported(&c->url, err) != LEAT_OK || print_url(c, err) != LEAT_OK ||
-        fill_options(c, opts, err) != LEAT_OK)
+        print_url(c, err) != LEAT_OK || fill_options(c, opts, err) != LEAT_OK ||
+        set_tls(c, err) != LEAT_OK)
         goto fail;
     count_into(c);
     leat__budget_init(&c->budget, c->opts.pool_size, 2 * c->opts.pool_size);
@@ -231,15 +277,17 @@ leat_client *leat_client_open(const char *url, const leat_client_opts *opts,
     return c;
 
 fail:
-    leat__client_destroy(c);
+    leat_client_close(c); /* a thread of it may still run */
     return NULL;
 }
 
 void leat__client_destroy(leat_client *c)
 {
+    leat__cluster_free(c->cluster);
     leat__embedded_detach(c->embedded);
     leat__sentinel_free(c->sentinel);
     leat__lines_release(&c->lines);
+    leat__tls_free(c->tls);
     leat__url_release(&c->url);
     leat__free_secret(c->password);
     leat__free(c->user);
@@ -260,18 +308,14 @@ leat_code leat__client_own(const leat_client *c, leat_error *err)
                       "your own after fork");
 }
 
-static leat__transport *open_address(leat_client *c, const leat__url_host *at,
-                                     int64_t deadline_ns, leat_error *err)
-{
-    (void)c;
-    return leat__transport_tcp(at->name, at->port, deadline_ns, err);
-}
-
 leat__transport *leat__client_transport(leat_client *c,
                                         const leat__url_host *at,
                                         int64_t deadline_ns, leat_error *err)
 {
-    return open_address(c, at, deadline_ns, err);
+    if (c->tls)
+        return leat__transport_tls(c->tls, at->name, at->port, deadline_ns,
+                                   err);
+    return leat__transport_tcp(at->name, at->port, deadline_ns, err);
 }
 
 static leat__transport *open_socket(leat_client *c, int64_t deadline_ns,
@@ -347,8 +391,31 @@ static leat_code introduce(leat_client *c, leat_conn *conn, int64_t deadline_ns,
                              err);
     if (rc == LEAT_OK)
         rc = judge(c, conn, &s, err);
+    if (rc == LEAT_OK)
+        conn->replica = strcmp(s.role, "slave") == 0;
+    conn->stale = false; /* the key of a question may be another node's */
     conn->timeout_ms = c->opts.timeout_ms;
     return rc;
+}
+
+/* A server that speaks TLS answers plain text with an alert of TLS, or, as
+ * Redis does, hangs up without a word.  The second may be anything: it is only
+ * a hint, and only as long as there was never a connection. */
+static void hint_at_tls(leat_client *c, const leat_conn *conn, leat_error *e)
+{
+    const char *in = conn->in ? conn->in + conn->in_start : NULL;
+    size_t n = conn->in_end - conn->in_start;
+    pthread_mutex_lock(&c->lock);
+    bool known = c->warned;
+    pthread_mutex_unlock(&c->lock);
+    if (c->tls || known || conn->t || conn->protocol == 3)
+        return;
+    if (n >= 2 && in[0] == 0x15 && in[1] == 3)
+        leat__fail(e, LEAT_EPROTO, "the server speaks TLS, use rediss://");
+    else if (n == 0 && conn->why.code == LEAT_ECONN)
+        leat__fail(e, LEAT_ECONN,
+                   "%.150s; if the server speaks TLS, use rediss://",
+                   conn->why.msg);
 }
 
 /* Nothing of the user's was sent yet: what is lost here is a connection. */
@@ -384,7 +451,7 @@ leat_conn *leat__client_dial_at(leat_client *c, const leat__url_host *at,
     if (deadline_ns > latest)
         deadline_ns = latest;
 
-    leat__transport *t = at ? open_address(c, at, deadline_ns, &e)
+    leat__transport *t = at ? leat__client_transport(c, at, deadline_ns, &e)
                             : open_socket(c, deadline_ns, &e);
     leat_conn *conn = t ? leat__conn_new(t, &o, &e) : NULL;
     if (t && !conn)
@@ -392,6 +459,10 @@ leat_conn *leat__client_dial_at(leat_client *c, const leat__url_host *at,
     if (conn)
         enter(c, conn, at);
     if (conn && introduce(c, conn, deadline_ns, &e) != LEAT_OK) {
+        if (!conn->t && conn->why.code == LEAT_EAUTH)
+            e = conn->why; /* TLS 1.3 tells of it only now */
+        if (at)
+            hint_at_tls(c, conn, &e);
         leat__conn_free(conn);
         conn = NULL;
     }
@@ -409,13 +480,16 @@ leat_conn *leat__client_dial(leat_client *c, int64_t deadline_ns,
 {
     if (c->sentinel)
         return leat__sentinel_dial(c->sentinel, deadline_ns, err);
+    if (c->cluster)
+        return leat__cluster_dial_any(c->cluster, deadline_ns, err);
     return leat__client_dial_at(c, c->url.hosts, deadline_ns, err);
 }
 
 leat_conn *leat__client_dial_key(leat_client *c, leat_bytes key,
                                  int64_t deadline_ns, leat_error *err)
 {
-    (void)key; /* one server has them all */
+    if (c->cluster)
+        return leat__cluster_dial_key(c->cluster, key, deadline_ns, err);
     return leat__client_dial(c, deadline_ns, err);
 }
 
@@ -439,6 +513,10 @@ leat_code leat_client_nodes(leat_client *c, leat_node *out, size_t room,
         return rc;
     if (c->sentinel)
         return leat__sentinel_nodes(c->sentinel, out, room, n, err);
+    if (c->cluster) {
+        leat__cluster_nodes(c->cluster, out, room, n);
+        return LEAT_OK;
+    }
     *n = 1;
     if (room == 0)
         return LEAT_OK;

@@ -9,12 +9,14 @@
 #include "redis/durability.h"
 #include "redis/embedded.h"
 #include "redis/handshake.h"
+#include "redis/tls.h"
 #include "redis/url.h"
 #include <pthread.h>
 
 typedef struct leat__waker leat__waker;
 typedef struct leat__sentinel leat__sentinel;
 typedef struct leat__watch leat__watch;
+struct leat__cluster;
 
 struct leat_client {
     leat__url url;
@@ -24,6 +26,7 @@ struct leat_client {
     leat__login login;
     leat__demand demand;
     leat__embedded *embedded;
+    leat__tls *tls; /* NULL: plain */
     leat_counter *connects, *failures;
     unsigned forks;
 
@@ -40,11 +43,13 @@ struct leat_client {
     bool refused;       /* the last one was not     */
     leat__budget budget;
     leat__waker *waker;          /* made at first use */
+    int helpers;                 /* threads that need the client to live */
     struct leat__reaper *reaper; /* of its open queues; theirs */
 
-    leat__lines lines;        /* every connection that is open  */
-    leat__sentinel *sentinel; /* NULL: the URL names no service */
-    leat__watch *watch;       /* likewise                       */
+    leat__lines lines;             /* every connection that is open  */
+    leat__sentinel *sentinel;      /* NULL: the URL names no service */
+    leat__watch *watch;            /* likewise                       */
+    struct leat__cluster *cluster; /* NULL: it is none                */
 };
 
 /* One try: socket, handshake, facts, rules.  Not counted in the pool. */
@@ -84,6 +89,10 @@ bool leat__client_pause(leat_client *c, int64_t ms, int64_t deadline_ns);
 
 /* Every handle of the parent is refused in a forked child. */
 leat_code leat__client_own(const leat_client *c, leat_error *err);
+
+/* Until it is let go of, the client lives, though it may be closed. */
+leat_code leat__client_hold(leat_client *c, leat_error *err);
+void leat__client_let_go(leat_client *c);
 
 /* Free what is left once nothing is lent. */
 void leat__client_destroy(leat_client *c);

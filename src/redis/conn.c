@@ -19,7 +19,12 @@
 #include "base/fork.h"
 #include "base/mem.h"
 #include "base/system.h"
+#include "redis/bundle.h"
+#include "redis/cluster.h"
 #include "redis/server_error.h"
+
+#include <string.h>
+#include <sys/epoll.h>
 
 enum {
     DEFAULT_WINDOW = 1024,
@@ -64,6 +69,10 @@ void leat__conn_free(leat_conn *c)
 {
     if (!c)
         return;
+    if (c->bundle) {
+        leat__bundle_free(c);
+        return;
+    }
     leat_error e;
     leat__fail(&e, LEAT_ECLOSED, "the connection was closed");
     if (c->forks == leat__fork_count())
@@ -75,11 +84,14 @@ void leat__conn_free(leat_conn *c)
     leat__free(c->in);
     leat__free(c->ring);
     leat__free(c->tx);
+    leat__free(c->home);
     leat__free(c);
 }
 
 bool leat__conn_clean(const leat_conn *c)
 {
+    if (c->bundle)
+        return leat__bundle_clean(c);
     return c->t && !c->stale && leat__conn_waiting(c) == 0 &&
            c->in_start == c->in_end && leat__outq_left(&c->out) == 0 &&
            !c->in_tx && c->tx_count == 0 && c->subscriptions == 0;
@@ -133,8 +145,14 @@ static bool exec_left(const leat_conn *c)
 
 leat_code leat__conn_break(leat_conn *c, const leat_error *cause)
 {
+    if (c->bundle)
+        return leat__bundle_break(c, cause);
     if (!c->t)
         return cause->code;
+    /* Before it is closed: where a forked child has the socket too, it would
+     * stay watched and could no longer be named. */
+    if (c->home && c->home->epoll)
+        (void)epoll_ctl(c->home->epoll, EPOLL_CTL_DEL, c->t->fd, NULL);
     leat__line_leave(c);
     c->t->ops->close(c->t);
     c->t = NULL;
@@ -148,16 +166,54 @@ leat_code leat__conn_break(leat_conn *c, const leat_error *cause)
     return c->why.code;
 }
 
-leat_code leat__conn_ready(leat_conn *c, leat_error *err)
+static void ignore(void *arg, const leat_reply *r, const leat_error *e)
 {
+    (void)arg;
+    (void)r;
+    (void)e;
+}
+
+/* Before MULTI it holds until EXEC. */
+leat_code leat__conn_ask(leat_conn *c, leat_error *err)
+{
+    static const char text[] = "*1\r\n$6\r\nASKING\r\n";
+    if (!c->asking || c->in_tx)
+        return LEAT_OK;
+    char *p = leat__outq_room(&c->out, sizeof text - 1, err);
+    if (!p)
+        return LEAT_ENOMEM;
+    memcpy(p, text, sizeof text - 1);
+    leat__conn_push(c, sizeof text - 1, &(leat__pending){ .fn = ignore });
+    return LEAT_OK;
+}
+
+static leat_code make_ready(leat_conn *c, leat_error *err)
+{
+    if (c->bundle)
+        return leat__bundle_ready(c, err);
     if (!c->t)
         return leat__fail(err, LEAT_ECONN, "the connection was lost: %s",
                           c->why.msg);
-    if (leat__conn_waiting(c) < c->window)
-        return LEAT_OK;
 
     /* Read until half is free: the server works on the rest meanwhile. */
     return leat__conn_await(c, c->window / 2, err);
+}
+
+leat_code leat__conn_ready(leat_conn *c, leat_error *err)
+{
+    if (c->t && leat__conn_waiting(c) + c->asking < c->window)
+        return LEAT_OK;
+    return make_ready(c, err);
+}
+
+leat_code leat__conn_command_size(const leat_bytes *argv, size_t n,
+                                  size_t *size, leat_error *err)
+{
+    *size = leat__resp_command_size(argv, n);
+    if (n > 0 && *size <= MAX_COMMAND)
+        return LEAT_OK;
+    return leat__fail(err, n ? LEAT_ETOOBIG : LEAT_EINVAL,
+                      "a command of %zu arguments and %zu bytes", n, *size);
 }
 
 void leat__conn_push(leat_conn *c, size_t size, const leat__pending *p)
@@ -171,6 +227,8 @@ void leat__conn_push(leat_conn *c, size_t size, const leat__pending *p)
 
 bool leat__conn_roomy(const leat_conn *c)
 {
+    if (c->bundle)
+        return !c->in_tx && leat__conn_waiting(c) + 1 < c->window / 2;
     return c->t && !c->in_tx && leat__conn_waiting(c) + 1 < c->window / 2 &&
            leat__outq_left(&c->out) < AUTO_FLUSH / 2;
 }
@@ -178,14 +236,17 @@ bool leat__conn_roomy(const leat_conn *c)
 leat_code leat_conn_send(leat_conn *c, const leat_bytes *argv, size_t n,
                          const leat_send_opts *opts, leat_error *err)
 {
-    leat_code rc = leat__conn_ready(c, err);
+    size_t size;
+    if (c->bundle)
+        return leat__bundle_send(c, argv, n, opts, err);
+    leat_code rc = leat__conn_command_size(argv, n, &size, err);
+    if (rc == LEAT_OK)
+        rc = leat__conn_ready(c, err);
     if (rc != LEAT_OK)
         return rc;
-    size_t size = leat__resp_command_size(argv, n);
-    if (n == 0 || size > MAX_COMMAND)
-        return leat__fail(err, n ? LEAT_ETOOBIG : LEAT_EINVAL,
-                          "a command of %zu arguments and %zu bytes", n, size);
     rc = leat__tx_reserve(c, err);
+    if (rc == LEAT_OK && c->asking)
+        rc = leat__conn_ask(c, err);
     char *p = rc == LEAT_OK ? leat__outq_room(&c->out, size, err) : NULL;
     if (!p)
         return LEAT_ENOMEM;
@@ -213,6 +274,16 @@ static leat_code unasked(leat_conn *c, const char *what)
     return leat__conn_break(c, &e);
 }
 
+void leat__conn_refused(leat_conn *c, leat_bytes text, const leat_error *e)
+{
+    bool elsewhere = e->code == LEAT_EREADONLY;
+    if (elsewhere)
+        c->stale = true; /* another server has it: not to be lent again */
+    if (c->home && (elsewhere || leat__server_error_is(text, "CLUSTERDOWN")))
+        leat__cluster_refused(c->home->cluster, &c->line.at, c->home->key,
+                              text);
+}
+
 /* An ordinary command's answer.  A script the server has forgotten is sent
  * again with its body and answered then. */
 static void answer_plain(leat_conn *c, leat__pending *p, const leat_reply *r)
@@ -227,8 +298,8 @@ static void answer_plain(leat_conn *c, leat__pending *p, const leat_reply *r)
         leat__script_resend(c, p))
         return;
     leat_error e;
-    if (leat__server_error(&e, text) == LEAT_EREADONLY)
-        c->stale = true; /* another server has it: not to be lent again */
+    leat__server_error(&e, text);
+    leat__conn_refused(c, text, &e);
     leat__script_forget(p->script);
     leat__conn_tell(c, p->fn, p->arg, r, &e);
 }
@@ -262,6 +333,8 @@ leat_code leat__conn_answer(leat_conn *c, const leat_reply *r)
 
 int leat_conn_fd(const leat_conn *c)
 {
+    if (c->bundle)
+        return leat__bundle_fd(c);
     return c->t ? c->t->fd : -1;
 }
 

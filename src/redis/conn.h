@@ -8,6 +8,7 @@
 #include "redis/line.h"
 #include "redis/outq.h"
 #include "redis/resp.h"
+#include "redis/slots.h"
 #include "redis/transport.h"
 
 enum leat__call_kind {
@@ -42,12 +43,22 @@ typedef struct leat__proof {
     int64_t ms;   /* how long that may take                           */
 } leat__proof;
 
+/* Of a connection to a node of a cluster: whom its redirects are told. */
+typedef struct leat__home {
+    struct leat__cluster *cluster;
+    uint64_t key; /* the hash of the key it was made for; 0: none */
+    int epoll;    /* of the bundle it belongs to; 0: none         */
+} leat__home;
+
 struct leat_conn {
     leat__transport *t; /* NULL: broken, `why` says why                 */
+    struct leat__bundle *bundle; /* leads to a whole cluster; t is NULL  */
+    leat__home *home;            /* leads to a node of one               */
     leat_error why;
     unsigned forks; /* the fork count it was made in */
     bool stale;     /* not to be lent again                               */
-    bool asking;    /* each command needs ASKING before it                */
+    bool asking;    /* ASKING is sent before each command                 */
+    bool replica;   /* the server said so when it was connected           */
     int protocol;   /* 2 or 3                                             */
     int64_t timeout_ms;
     leat__proof proof; /* that the client's durability needs          */
@@ -108,6 +119,21 @@ leat_code leat__conn_answer(leat_conn *c, const leat_reply *r);
 /* Queue an encoded command of `size` bytes that the caller has written at
  * leat__outq_room. */
 void leat__conn_push(leat_conn *c, size_t size, const leat__pending *p);
+
+/* A command must have a word, and be of a size that a server takes. */
+leat_code leat__conn_command_size(const leat_bytes *argv, size_t n,
+                                  size_t *size, leat_error *err);
+
+/* A forked child may not use what is the parent's. */
+leat_code leat__conn_forked(const leat_conn *c, leat_error *err);
+
+/* The server refused a command with this text, which is *e: is it of use
+ * still, and what does it say of the cluster? */
+void leat__conn_refused(leat_conn *c, leat_bytes text, const leat_error *e);
+
+/* Where `asking` is set: let the next command through.  Called by whoever
+ * pushes commands by itself; leat_conn_send does it. */
+leat_code leat__conn_ask(leat_conn *c, leat_error *err);
 
 /* Refuse early: broken, forked, or no room in the window after reading. */
 leat_code leat__conn_ready(leat_conn *c, leat_error *err);

@@ -9,7 +9,7 @@
 #include "base/fork.h"
 #include "base/mem.h"
 #include "base/system.h"
-#include "redis/conn.h"
+#include "redis/bundle.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -26,7 +26,9 @@ static leat_code fail_with(leat_conn *c, leat_error *err, leat_code code,
                            int sys, const char *what)
 {
     leat_error e;
-    if (sys)
+    if (c->t->why)
+        e = *c->t->why;
+    else if (sys)
         leat__fail_errno(&e, code, sys, "%s", what);
     else
         leat__fail(&e, code, "%s", what);
@@ -37,16 +39,21 @@ static leat_code fail_with(leat_conn *c, leat_error *err, leat_code code,
 
 /* The socket is shared with the parent: a byte from here would tear the
  * parent's stream apart. */
+leat_code leat__conn_forked(const leat_conn *c, leat_error *err)
+{
+    if (c->forks == leat__fork_count())
+        return LEAT_OK;
+    return leat__fail(err, LEAT_EFORK,
+                      "this connection belongs to the parent process, open "
+                      "a client of your own after fork");
+}
+
 static leat_code own(const leat_conn *c, leat_error *err)
 {
     if (!c->t)
         return leat__fail(err, LEAT_ECONN, "the connection was lost: %s",
                           c->why.msg);
-    if (c->forks != leat__fork_count())
-        return leat__fail(err, LEAT_EFORK,
-                          "this connection belongs to the parent process, open "
-                          "a client of your own after fork");
-    return LEAT_OK;
+    return leat__conn_forked(c, err);
 }
 
 /* Commands about to be flushed get the time by which they must be answered. */
@@ -78,6 +85,8 @@ static leat_code send_failed(leat_conn *c, int sys, leat_error *err)
 
 leat_code leat__conn_write_some(leat_conn *c, leat_error *err)
 {
+    if (c->bundle)
+        return leat__bundle_expire(c, err);
     leat_code rc = own(c, err);
     if (rc != LEAT_OK)
         return rc;
@@ -101,6 +110,10 @@ leat_code leat__conn_write_some(leat_conn *c, leat_error *err)
 void leat__conn_write_early(leat_conn *c)
 {
     struct iovec v[GATHER];
+    if (c->bundle) {
+        leat__bundle_write_early(c);
+        return;
+    }
     if (own(c, NULL) != LEAT_OK || leat__outq_left(&c->out) == 0)
         return;
     stamp(c);
@@ -176,30 +189,48 @@ leat_code leat__conn_process(leat_conn *c, leat_error *err)
     return LEAT_OK;
 }
 
+/* Nothing was received, with errno, or 0: the end. */
+static leat_code nothing_came(leat_conn *c, ssize_t n, int sys, leat_error *err)
+{
+    if (n == 0)
+        return fail_with(c, err, LEAT_ECONN, 0, "the server closed it");
+    if (sys == EAGAIN || sys == EWOULDBLOCK || sys == EINTR)
+        return LEAT_OK;
+    return fail_with(c, err, LEAT_ECONN, sys, "cannot receive");
+}
+
+/* All that the transport has at hand is taken over, for poll would not tell of
+ * it.  What came before an end is heard first. */
 leat_code leat__conn_read_some(leat_conn *c, bool wait, bool *got,
                                leat_error *err)
 {
     leat_error e;
+    ssize_t n;
     *got = false;
+    if (c->bundle)
+        return leat__bundle_take(c, err);
     leat_code rc = own(c, err);
     if (rc != LEAT_OK)
         return rc;
-    if (make_room(c, &e) != LEAT_OK) {
-        if (err)
-            *err = e;
-        return leat__conn_break(c, &e);
-    }
-    ssize_t n = c->t->ops->recv(c->t, c->in + c->in_end, c->in_cap - c->in_end,
-                                wait);
-    if (n == 0)
-        return fail_with(c, err, LEAT_ECONN, 0, "the server closed it");
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
-        return LEAT_OK;
-    if (n < 0)
-        return fail_with(c, err, LEAT_ECONN, errno, "cannot receive");
-    *got = true;
-    c->in_end += (size_t)n;
-    return leat__conn_process(c, err);
+    do {
+        if (make_room(c, &e) != LEAT_OK) {
+            if (err)
+                *err = e;
+            return leat__conn_break(c, &e);
+        }
+        n = c->t->ops->recv(c->t, c->in + c->in_end, c->in_cap - c->in_end,
+                            wait && !*got);
+        if (n > 0) {
+            *got = true;
+            c->in_end += (size_t)n;
+        }
+    } while (n > 0 && c->t->more);
+    int sys = errno;
+    if (*got)
+        rc = leat__conn_process(c, err);
+    if (n > 0 || rc != LEAT_OK || c->held)
+        return rc;
+    return nothing_came(c, n, sys, err);
 }
 
 /* Wait until the socket is ready; LEAT_ETIMEOUT leaves the connection as it
@@ -226,6 +257,8 @@ static leat_code wait_ready(leat_conn *c, short events, int64_t deadline_ns,
 
 int64_t leat__conn_deadline(const leat_conn *c)
 {
+    if (c->bundle)
+        return leat__bundle_deadline(c);
     return c->head != c->stamped ? c->ring[c->head & c->mask].deadline_ns
                                  : INT64_MAX;
 }
@@ -242,6 +275,8 @@ static leat_code too_late(leat_conn *c, leat_error *err)
 
 leat_code leat__conn_expire(leat_conn *c, leat_error *err)
 {
+    if (c->bundle)
+        return leat__bundle_expire(c, err);
     return leat__now_ns() < leat__conn_deadline(c) ? LEAT_OK : too_late(c, err);
 }
 
@@ -255,6 +290,8 @@ static leat_code wait_answer(leat_conn *c, short events, leat_error *err)
 
 leat_code leat_conn_flush(leat_conn *c, leat_error *err)
 {
+    if (c->bundle)
+        return leat__bundle_flush(c, err);
     leat_code rc = leat__conn_write_some(c, err);
     while (rc == LEAT_OK && leat__outq_left(&c->out) > 0) {
         bool got;
@@ -271,6 +308,8 @@ leat_code leat_conn_flush(leat_conn *c, leat_error *err)
  * time: asking in vain costs as much as receiving. */
 leat_code leat_conn_take(leat_conn *c, leat_error *err)
 {
+    if (c->bundle)
+        return leat__bundle_take(c, err);
     bool got = true;
     leat_code rc = leat__conn_process(c, err);
     if (rc == LEAT_OK)
@@ -291,6 +330,8 @@ static bool may_wait(const leat_conn *c)
 
 leat_code leat__conn_await(leat_conn *c, size_t in_flight, leat_error *err)
 {
+    if (c->bundle)
+        return leat__bundle_await(c, in_flight, err);
     leat_code rc = leat__conn_process(c, err);
     if (rc == LEAT_OK)
         rc = leat_conn_flush(c, err);
@@ -332,6 +373,8 @@ leat_code leat__call_begin(leat_conn *c, leat_error *err)
         return leat__fail(err, LEAT_EINVAL,
                           "inside a transaction use leat_conn_send: the reply "
                           "comes with leat_conn_exec");
+    if (c->bundle)
+        return leat__bundle_begin(c, err);
     leat_code rc = own(c, err);
     return rc == LEAT_OK ? leat__conn_process(c, err) : rc;
 }
@@ -339,7 +382,10 @@ leat_code leat__call_begin(leat_conn *c, leat_error *err)
 leat_code leat__call_wait(leat__call *call, const leat_reply **reply,
                           leat_error *err)
 {
-    (void)leat__conn_await(call->conn, 0, NULL); /* call has the outcome */
+    if (call->conn->bundle)
+        leat__bundle_finish(call->conn, call);
+    else
+        (void)leat__conn_await(call->conn, 0, NULL); /* call has the outcome */
     assert(call->reply || call->err.code != LEAT_OK);
     if (reply)
         *reply = call->reply;
@@ -365,6 +411,8 @@ leat_code leat_conn_call(leat_conn *c, const leat_bytes *argv, size_t n,
 
 leat_code leat_conn_listen(leat_conn *c, int64_t wait_ms, leat_error *err)
 {
+    if (c->bundle)
+        return leat__bundle_listen(c, wait_ms, err);
     int64_t deadline = leat__deadline_ns(wait_ms);
     uint64_t before = c->pushes;
     bool got;

@@ -22,8 +22,8 @@ void leat__lines_release(leat__lines *l)
 
 void leat__address_set(leat__address *a, const char *host, int port)
 {
+    *a = (leat__address){ .port = port };
     snprintf(a->host, sizeof a->host, "%s", host ? host : "");
-    a->port = port;
 }
 
 char *leat__address_text(const leat__address *a, char *buf, size_t size)

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/system.h"
 #include "base/thread.h"
-#include "redis/client.h"
+#include "redis/bundle.h"
 #include "redis/waker.h"
 #include "redis/watch.h"
 
@@ -20,8 +20,10 @@ enum { FIRST_RETRY_MS = 25 };
 
 /* An idle connection has nothing to say: whatever can be read from it is its
  * end, or a reply that belongs to nobody. */
-static bool sound(const leat_conn *conn)
+static bool sound(leat_conn *conn)
 {
+    if (conn->bundle)
+        return leat__bundle_sound(conn);
     struct pollfd p = { .fd = leat_conn_fd(conn), .events = POLLIN };
     return leat__conn_clean(conn) &&
            leat__sys->poll(leat__sys->arg, &p, 1, 0) == 0;
@@ -37,10 +39,28 @@ static void drop_locked(leat_client *c, leat_conn *conn)
 /* The last one out frees the client, once it is closed. */
 static void unlock_and_end(leat_client *c)
 {
-    bool last = c->closing && c->total == 0 && c->waiting == 0;
+    bool last = c->closing && c->total == 0 && c->waiting == 0 &&
+                c->helpers == 0;
     pthread_mutex_unlock(&c->lock);
     if (last)
         leat__client_destroy(c);
+}
+
+leat_code leat__client_hold(leat_client *c, leat_error *err)
+{
+    pthread_mutex_lock(&c->lock);
+    bool closing = c->closing;
+    c->helpers += !closing;
+    pthread_mutex_unlock(&c->lock);
+    return closing ? leat__fail(err, LEAT_ECLOSED, "the client is closed")
+                   : LEAT_OK;
+}
+
+void leat__client_let_go(leat_client *c)
+{
+    pthread_mutex_lock(&c->lock);
+    c->helpers--;
+    unlock_and_end(c);
 }
 
 static leat_conn *take_idle_locked(leat_client *c)
@@ -129,16 +149,25 @@ static leat_code await_turn(leat_client *c, int64_t deadline_ns,
     return LEAT_OK;
 }
 
-leat_conn *leat__client_connect(leat_client *c, int64_t deadline_ns,
-                                leat_error *err)
+static leat_conn *dial(leat_client *c, bool bundle, int64_t deadline_ns,
+                       leat_error *err)
+{
+    return bundle ? leat__bundle_open(c, deadline_ns, err)
+                  : leat__client_dial(c, deadline_ns, err);
+}
+
+static leat_conn *connect_by(leat_client *c, bool bundle, int64_t deadline_ns,
+                             leat_error *err)
 {
     leat__backoff wait = { .base_ms = FIRST_RETRY_MS,
                            .cap_ms = c->opts.max_retry_ms };
+    leat_error e;
     for (;;) {
-        leat_error e;
-        if (await_turn(c, deadline_ns, err) != LEAT_OK)
+        /* A bundle takes a turn for each node; one for itself would be the
+         * one that a node lacks, again and again. */
+        if (!bundle && await_turn(c, deadline_ns, err) != LEAT_OK)
             return NULL;
-        leat_conn *conn = leat__client_dial(c, deadline_ns, &e);
+        leat_conn *conn = dial(c, bundle, deadline_ns, &e);
         if (conn)
             return conn;
         if (wait.attempt == 0)
@@ -153,6 +182,12 @@ leat_conn *leat__client_connect(leat_client *c, int64_t deadline_ns,
     }
 }
 
+leat_conn *leat__client_connect(leat_client *c, int64_t deadline_ns,
+                                leat_error *err)
+{
+    return connect_by(c, false, deadline_ns, err);
+}
+
 leat_conn *leat_client_lend(leat_client *c, int64_t wait_ms, leat_error *err)
 {
     int64_t deadline = leat__deadline_ns(wait_ms);
@@ -163,8 +198,9 @@ leat_conn *leat_client_lend(leat_client *c, int64_t wait_ms, leat_error *err)
         return conn;
 
     /* Without time to wait there is still the time of one try. */
-    conn = wait_ms == 0 ? leat__client_dial(c, INT64_MAX, err)
-                        : leat__client_connect(c, deadline, err);
+    bool bundle = c->cluster != NULL;
+    conn = wait_ms == 0 ? dial(c, bundle, INT64_MAX, err)
+                        : connect_by(c, bundle, deadline, err);
     if (!conn) {
         pthread_mutex_lock(&c->lock);
         c->total--;

@@ -6,7 +6,7 @@
  *                      replicas' (Redis 7.2)
  */
 #include "redis/proof.h"
-#include "redis/script.h"
+#include "redis/bundle.h"
 
 #include <stdio.h>
 
@@ -29,14 +29,15 @@ leat_code leat__conn_wait_for(leat_conn *c, leat_bytes key,
     leat_bytes replicas = leat__arg_int(n, p->replicas);
     leat_bytes time = leat__arg_int(ms, p->ms);
 
-    (void)key; /* a connection to one server needs no leading */
+    leat_bytes aof[] = { leat_str("WAITAOF"), leat_str("1"), replicas, time };
+    leat_bytes wait[] = { leat_str("WAIT"), replicas, time };
+    const leat_bytes *argv = p->synced ? aof : wait;
+    size_t words = p->synced ? 4 : 3;
+
     o.block_ms = p->ms;
-    if (p->synced)
-        return leat_conn_send(
-            c, LEAT_ARGS(leat_str("WAITAOF"), leat_str("1"), replicas, time),
-            &o, err);
-    return leat_conn_send(c, LEAT_ARGS(leat_str("WAIT"), replicas, time), &o,
-                          err);
+    if (c->bundle)
+        return leat__bundle_prove(c, key, argv, words, &o, err);
+    return leat_conn_send(c, argv, words, &o, err);
 }
 
 /* "on 2 replicas", "on disk", "on disk and on 2 replicas'" */

@@ -3,8 +3,8 @@
  *
  * A proof is a command behind the writes, WAIT or WAITAOF, on the same
  * connection: it speaks of all that this connection wrote before and of nothing
- * else.  So it is worth nothing on another one.  Its answer is a count; too few,
- * or none at all, leaves the writes unknown.
+ * else.  So it is worth nothing on another one.  Its answer is a count; too
+ * few, or none at all, leaves the writes unknown.
  */
 #ifndef LEAT_REDIS_PROOF_H
 #define LEAT_REDIS_PROOF_H

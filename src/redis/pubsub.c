@@ -6,7 +6,7 @@
  * SUBSCRIBE with n names has n confirmations and no other answer.
  */
 #include "base/mem.h"
-#include "redis/conn.h"
+#include "redis/bundle.h"
 #include "redis/server_error.h"
 
 #include <string.h>
@@ -71,7 +71,7 @@ bool leat__pubsub_take(leat_conn *c, const leat_reply *r)
 
 void leat_conn_on_push(leat_conn *c, leat_push_fn *fn, void *arg)
 {
-    c->push_fn = fn;
+    c->push_fn = fn; /* a bundle's child gets it when it subscribes */
     c->push_arg = arg;
 }
 
@@ -128,6 +128,8 @@ leat_code leat_conn_subscribe(leat_conn *c, bool pattern,
                               const leat_bytes *names, size_t n,
                               leat_error *err)
 {
+    if (c->bundle)
+        return leat__bundle_subscribe(c, pattern, true, names, n, err);
     return change(c, pattern ? "PSUBSCRIBE" : "SUBSCRIBE", names, n, err);
 }
 
@@ -135,5 +137,7 @@ leat_code leat_conn_unsubscribe(leat_conn *c, bool pattern,
                                 const leat_bytes *names, size_t n,
                                 leat_error *err)
 {
+    if (c->bundle)
+        return leat__bundle_subscribe(c, pattern, false, names, n, err);
     return change(c, pattern ? "PUNSUBSCRIBE" : "UNSUBSCRIBE", names, n, err);
 }

@@ -8,6 +8,7 @@
  */
 #include "redis/script.h"
 #include "base/mem.h"
+#include "redis/bundle.h"
 
 #include <string.h>
 
@@ -63,6 +64,8 @@ static leat_code queue(leat_conn *c, const struct leat__script_call *k,
                            : leat_mem(s->sha, 40);
     leat_bytes head[] = { leat_str(body ? "EVAL" : "EVALSHA"), what };
     size_t room = leat__resp_command_size(head, 2) + k->size + 32;
+    if (leat__conn_ask(c, err) != LEAT_OK)
+        return LEAT_ENOMEM;
     char *start = leat__outq_room(&c->out, room, err);
     if (!start)
         return LEAT_ENOMEM;
@@ -79,6 +82,8 @@ leat_code leat__script_send(leat_conn *c, const leat__script *s,
                             const leat_bytes *args, size_t nargs,
                             const leat_send_opts *opts, leat_error *err)
 {
+    if (c->bundle)
+        return leat__bundle_script(c, s, keys, nkeys, args, nargs, opts, err);
     leat_code rc = leat__conn_ready(c, err);
     if (rc == LEAT_OK)
         rc = leat__tx_reserve(c, err);

@@ -123,39 +123,48 @@ static void until(leat_conn *conn, int64_t deadline_ns)
     conn->timeout_ms = left > 0 ? left : 1;
 }
 
-/* Say who it was; a login that was refused is not the servers' login. */
-static leat_code blame(const leat__sentinel *s, size_t i, leat_error *e)
+/* Say who it was.  A login that was refused is not the servers' login; one
+ * that was not even talked to has shown a bad certificate. */
+static leat_code blame(const leat__sentinel *s, size_t i, bool talked,
+                       leat_error *e)
 {
     char who[LEAT__ADDRESS_TEXT];
     leat_error was = *e;
     show_sentinel(s, i, who, sizeof who);
-    if (was.code == LEAT_EAUTH)
+    if (was.code == LEAT_EAUTH && talked)
         return leat__fail(e, LEAT_EAUTH,
                           "sentinel %s refused the login, check sentinel_user "
                           "and sentinel_password",
                           who);
-    bool ours = was.code == LEAT_ENOMEM || was.code == LEAT_EIO ||
-                was.code == LEAT_ETIMEOUT;
-    return leat__fail_retriable(e, ours ? was.code : LEAT_ECONN, true,
-                                "sentinel %s: %s", who, was.msg);
+    bool told = was.code == LEAT_ENOMEM || was.code == LEAT_EIO ||
+                was.code == LEAT_ETIMEOUT || was.code == LEAT_EAUTH;
+    return leat__fail_retriable(e, told ? was.code : LEAT_ECONN,
+                                was.code != LEAT_EAUTH, "sentinel %s: %s", who,
+                                was.msg);
 }
 
 leat_conn *leat__sentinel_connect(leat__sentinel *s, size_t i,
-                                  int64_t deadline_ns, leat_error *err)
+                                  leat__lines *list, int64_t deadline_ns,
+                                  leat_error *err)
 {
+    const leat__url_host *at = &s->client->url.hosts[i];
     leat__conn_opts o = { .window = WINDOW, .limits = { .reply = REPLY_MAX } };
-    leat__transport *t = leat__client_transport(
-        s->client, &s->client->url.hosts[i], deadline_ns, err);
+    leat__transport *t = leat__client_transport(s->client, at, deadline_ns,
+                                                err);
     leat_conn *conn = t ? leat__conn_new(t, &o, err) : NULL;
     if (t && !conn)
         t->ops->close(t);
     if (conn) {
+        leat__address a;
+        leat__address_set(&a, at->name, at->port);
+        if (list)
+            leat__line_enter(list, conn, &a);
         until(conn, deadline_ns);
         if (leat__handshake(conn, &s->login, err) == LEAT_OK)
             return conn;
         leat__conn_free(conn);
     }
-    (void)blame(s, i, err);
+    (void)blame(s, i, t != NULL, err);
     return NULL;
 }
 
@@ -213,7 +222,7 @@ leat_code leat__sentinel_ask(leat__sentinel *s, size_t i, leat_conn *conn,
         return LEAT_OK;
     *out = (leat__sentinel_answer){ 0 };
     *err = q.err;
-    return blame(s, i, err);
+    return blame(s, i, true, err);
 }
 
 /* ---- a server --------------------------------------------------------- */
@@ -379,7 +388,7 @@ static void ask_next(leat__sentinel *s, struct round *r, int64_t deadline_ns)
     int64_t end = sooner(deadline_ns, share);
     leat__sentinel_answer *a = &r->said[r->asked++];
 
-    leat_conn *conn = leat__sentinel_connect(s, i, end, &r->why);
+    leat_conn *conn = leat__sentinel_connect(s, i, NULL, end, &r->why);
     bool ok = conn &&
               leat__sentinel_ask(s, i, conn, end, a, &r->why) == LEAT_OK;
     leat__conn_free(conn);
@@ -523,7 +532,7 @@ static leat_code read_nodes(leat__sentinel *s, size_t i,
                             leat_error *err)
 {
     size_t replicas = 0;
-    leat_conn *conn = leat__sentinel_connect(s, i, deadline_ns, err);
+    leat_conn *conn = leat__sentinel_connect(s, i, NULL, deadline_ns, err);
     if (!conn)
         return err->code;
     until(conn, deadline_ns);
@@ -531,7 +540,7 @@ static leat_code read_nodes(leat__sentinel *s, size_t i,
                                 room ? room - 1 : 0, &replicas, err);
     leat__conn_free(conn);
     if (rc != LEAT_OK)
-        return blame(s, i, err);
+        return blame(s, i, true, err);
     *n = replicas + 1;
     if (room == 0)
         return LEAT_OK;

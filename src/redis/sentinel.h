@@ -31,9 +31,11 @@ leat_code leat__sentinel_nodes(leat__sentinel *s, leat_node *out, size_t room,
 /* Is the server behind this connection a master?  LEAT_ECONN: it is not. */
 leat_code leat__sentinel_verify(leat_conn *conn, leat_error *err);
 
-/* For watch.c, which keeps its connections to the sentinels. */
+/* For watch.c, which keeps its connections to the sentinels and lists them;
+ * NULL: in no list. */
 leat_conn *leat__sentinel_connect(leat__sentinel *s, size_t i,
-                                  int64_t deadline_ns, leat_error *err);
+                                  leat__lines *list, int64_t deadline_ns,
+                                  leat_error *err);
 leat_code leat__sentinel_ask(leat__sentinel *s, size_t i, leat_conn *conn,
                              int64_t deadline_ns, leat__sentinel_answer *out,
                              leat_error *err);

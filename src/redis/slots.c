@@ -14,7 +14,6 @@
 #include "redis/server_error.h"
 
 #include <string.h>
-#include <strings.h>
 
 void leat__slots_init(leat__slots *m)
 {
@@ -29,12 +28,7 @@ void leat__slots_release(leat__slots *m)
     leat__slots_init(m);
 }
 
-bool leat__addr_eq(const leat__addr *a, const leat__addr *b)
-{
-    return a->port == b->port && strcasecmp(a->host, b->host) == 0;
-}
-
-bool leat__addr_set(leat__addr *a, leat_bytes host, int64_t port)
+static bool set(leat__address *a, leat_bytes host, int64_t port)
 {
     if (host.n == 0 || host.n >= sizeof a->host || port < 1 || port > 65535 ||
         memchr(host.p, 0, host.n))
@@ -50,10 +44,10 @@ static leat_code bad(leat_error *err, const char *what)
     return leat__fail(err, LEAT_EPROTO, "the cluster's map has %s", what);
 }
 
-int leat__slots_find(const leat__slots *m, const leat__addr *at)
+int leat__slots_find(const leat__slots *m, const leat__address *at)
 {
     for (size_t i = 0; i < m->count; i++)
-        if (leat__addr_eq(&m->nodes[i].at, at))
+        if (leat__address_same(&m->nodes[i].at, at))
             return (int)i;
     return -1;
 }
@@ -108,13 +102,16 @@ static leat_code give_range(leat__slots *m, int64_t first, int64_t last,
 {
     if (first < 0 || last < first || last >= LEAT__SLOTS)
         return bad(err, "a range of slots that makes no sense");
-    for (int64_t s = first; s <= last; s++)
+    for (int64_t s = first; s <= last; s++) {
+        if (m->owner[s] != LEAT__SLOTS_NONE)
+            return bad(err, "two masters for a slot");
         give_slot(m, (unsigned)s, node);
+    }
     return LEAT_OK;
 }
 
-leat_code leat__slots_move(leat__slots *m, unsigned slot, const leat__addr *to,
-                           leat_error *err)
+leat_code leat__slots_move(leat__slots *m, unsigned slot,
+                           const leat__address *to, leat_error *err)
 {
     int index;
     leat__slots_node node = { .at = *to, .master = true, .primary = -1 };
@@ -158,7 +155,7 @@ static bool is_text(const leat_reply *r)
 
 /* The host, or the one that was asked where none is told. */
 static leat_bytes host_of(const leat_reply *r, const leat_reply *ip,
-                          const leat__addr *asked)
+                          const leat__address *asked)
 {
     leat_bytes host = is_text(r) ? leat_reply_bytes(r) : leat_mem("", 0);
     if (leat_bytes_eq(host, leat_str("?")))
@@ -168,7 +165,7 @@ static leat_bytes host_of(const leat_reply *r, const leat_reply *ip,
 
 /* One node of SLOTS: host, port, id, and since 7.0 a map with its ip. */
 static leat_code slots_node(leat__slots *m, const leat_reply *r,
-                            const leat__addr *asked, int primary, int *index,
+                            const leat__address *asked, int primary, int *index,
                             leat_error *err)
 {
     leat__slots_node node = { .master = primary < 0, .primary = primary };
@@ -177,14 +174,13 @@ static leat_code slots_node(leat__slots *m, const leat_reply *r,
     const leat_reply *host = leat_reply_first(r);
     const leat_reply *port = leat_reply_next(host);
     const leat_reply *ip = field(leat_reply_at(r, 3), "ip");
-    if (!leat__addr_set(&node.at, host_of(host, ip, asked),
-                        leat_reply_int(port)))
+    if (!set(&node.at, host_of(host, ip, asked), leat_reply_int(port)))
         return bad(err, "an address that is none");
     return add(m, &node, index, err);
 }
 
 static leat_code slots_range(leat__slots *m, const leat_reply *r,
-                             const leat__addr *asked, leat_error *err)
+                             const leat__address *asked, leat_error *err)
 {
     size_t n = is_list(r) ? leat_reply_len(r) : 0;
     if (n < 3)
@@ -205,7 +201,7 @@ static leat_code slots_range(leat__slots *m, const leat_reply *r,
 }
 
 leat_code leat__slots_read(leat__slots *m, const leat_reply *slots,
-                           const leat__addr *asked, leat_error *err)
+                           const leat__address *asked, leat_error *err)
 {
     leat_code rc = is_list(slots) ? LEAT_OK : bad(err, "the wrong form");
     const leat_reply *r = leat_reply_first(slots);
@@ -224,7 +220,7 @@ static bool says(const leat_reply *r, const char *word)
 }
 
 static bool shard_node(leat__slots_node *node, const leat_reply *r,
-                       const leat__addr *asked, bool tls)
+                       const leat__address *asked, bool tls)
 {
     *node = (leat__slots_node){ .primary = -1 };
     const leat_reply *port = field(r, "port");
@@ -233,14 +229,13 @@ static bool shard_node(leat__slots_node *node, const leat_reply *r,
         port = tls_port;
     node->master = says(field(r, "role"), "master");
     node->failing = !says(field(r, "health"), "online");
-    return leat__addr_set(&node->at,
-                          host_of(field(r, "endpoint"), field(r, "ip"), asked),
-                          leat_reply_int(port));
+    return set(&node->at, host_of(field(r, "endpoint"), field(r, "ip"), asked),
+               leat_reply_int(port));
 }
 
 /* A master that died may still be named beside its heir: the sound one. */
 static leat_code shard_master(leat__slots *m, const leat_reply *nodes,
-                              const leat__addr *asked, bool tls, int *master,
+                              const leat__address *asked, bool tls, int *master,
                               leat_error *err)
 {
     leat__slots_node best = { 0 }, node;
@@ -257,7 +252,7 @@ static leat_code shard_master(leat__slots *m, const leat_reply *nodes,
 }
 
 static leat_code shard_others(leat__slots *m, const leat_reply *nodes,
-                              const leat__addr *asked, bool tls, int master,
+                              const leat__address *asked, bool tls, int master,
                               leat_error *err)
 {
     leat_code rc = LEAT_OK;
@@ -276,7 +271,7 @@ static leat_code shard_others(leat__slots *m, const leat_reply *nodes,
 }
 
 static leat_code shard(leat__slots *m, const leat_reply *r,
-                       const leat__addr *asked, bool tls, leat_error *err)
+                       const leat__address *asked, bool tls, leat_error *err)
 {
     const leat_reply *slots = field(r, "slots"), *nodes = field(r, "nodes");
     if (!is_list(slots) || !is_list(nodes) || leat_reply_len(slots) % 2)
@@ -297,7 +292,7 @@ static leat_code shard(leat__slots *m, const leat_reply *r,
 }
 
 leat_code leat__slots_read_shards(leat__slots *m, const leat_reply *shards,
-                                  const leat__addr *asked, bool tls,
+                                  const leat__address *asked, bool tls,
                                   leat_error *err)
 {
     leat_code rc = is_list(shards) ? LEAT_OK : bad(err, "the wrong form");
@@ -326,7 +321,7 @@ static int64_t digits(const char *p, const char *end)
 }
 
 bool leat__redirect_read(leat__redirect *out, leat_bytes text,
-                         const leat__addr *asked)
+                         const leat__address *asked)
 {
     out->ask = leat__server_error_is(text, "ASK");
     if (!out->ask && !leat__server_error_is(text, "MOVED"))
@@ -335,7 +330,8 @@ bool leat__redirect_read(leat__redirect *out, leat_bytes text,
     const char *end = (const char *)text.p + text.n;
     if (p == end)
         return false;
-    const char *gap = memchr(++p, ' ', (size_t)(end - p));
+    p++;
+    const char *gap = memchr(p, ' ', (size_t)(end - p));
     const char *colon = gap ? memrchr(gap, ':', (size_t)(end - gap)) : NULL;
     int64_t slot = gap ? digits(p, gap) : -1;
     if (slot < 0 || slot >= LEAT__SLOTS || !colon)
@@ -344,5 +340,5 @@ bool leat__redirect_read(leat__redirect *out, leat_bytes text,
     leat_bytes host = leat_mem(gap + 1, (size_t)(colon - gap - 1));
     if (host.n == 0 || leat_bytes_eq(host, leat_str("?")))
         host = leat_str(asked->host);
-    return leat__addr_set(&out->to, host, digits(colon + 1, end));
+    return set(&out->to, host, digits(colon + 1, end));
 }

@@ -10,21 +10,15 @@
 
 #include "base/crc16.h"
 #include "base/error.h"
-#include <leat/redis.h>
+#include "redis/line.h"
 
 enum {
     LEAT__SLOTS_NODES = 4096, /* of one cluster */
-    LEAT__SLOTS_HOST = 256,   /* bytes of a name, with the 0 */
     LEAT__SLOTS_NONE = UINT16_MAX
 };
 
-typedef struct leat__addr {
-    char host[LEAT__SLOTS_HOST];
-    int port;
-} leat__addr;
-
 typedef struct leat__slots_node {
-    leat__addr at;
+    leat__address at;
     bool master;
     bool failing; /* by the word of the node that was asked */
     int primary;  /* of a replica: the index of its master, or -1 */
@@ -44,32 +38,29 @@ void leat__slots_release(leat__slots *m);
  * name is on the same host.  tls: prefer the TLS ports that SHARDS tells.  On
  * failure m is empty again; LEAT_EPROTO: not such a reply. */
 leat_code leat__slots_read(leat__slots *m, const leat_reply *slots,
-                           const leat__addr *asked, leat_error *err);
+                           const leat__address *asked, leat_error *err);
 leat_code leat__slots_read_shards(leat__slots *m, const leat_reply *shards,
-                                  const leat__addr *asked, bool tls,
+                                  const leat__address *asked, bool tls,
                                   leat_error *err);
 
 /* The master of a slot; NULL: nobody serves it. */
 const leat__slots_node *leat__slots_owner(const leat__slots *m, unsigned slot);
 
 /* The node at this address, or -1. */
-int leat__slots_find(const leat__slots *m, const leat__addr *at);
+int leat__slots_find(const leat__slots *m, const leat__address *at);
 
 /* This node has the slot from now on; it is added where it is new. */
-leat_code leat__slots_move(leat__slots *m, unsigned slot, const leat__addr *to,
-                           leat_error *err);
+leat_code leat__slots_move(leat__slots *m, unsigned slot,
+                           const leat__address *to, leat_error *err);
 
 /* "MOVED 3999 10.0.0.1:6381" or "ASK ...", as the node `asked` said it. */
 typedef struct leat__redirect {
     bool ask;
     unsigned slot;
-    leat__addr to;
+    leat__address to;
 } leat__redirect;
 
 bool leat__redirect_read(leat__redirect *out, leat_bytes text,
-                         const leat__addr *asked);
-
-bool leat__addr_eq(const leat__addr *a, const leat__addr *b);
-bool leat__addr_set(leat__addr *a, leat_bytes host, int64_t port);
+                         const leat__address *asked);
 
 #endif

@@ -31,7 +31,9 @@ typedef struct leat__transport_ops {
 struct leat__transport {
     const leat__transport_ops *ops;
     int fd;
-    short wants; /* POLLIN and POLLOUT, after EAGAIN */
+    short wants; /* POLLIN and POLLOUT, after EAGAIN                     */
+    bool more;   /* after recv: there is more, and poll cannot see it    */
+    const leat_error *why; /* of a failure that errno cannot tell, or NULL */
 };
 
 /* Connect to a Unix socket, or to the first address of host that answers,

@@ -10,7 +10,7 @@
  * happen, though its own bytes left; after that every one is unknown.
  */
 #include "base/mem.h"
-#include "redis/conn.h"
+#include "redis/bundle.h"
 #include "redis/server_error.h"
 
 #include <assert.h>
@@ -21,6 +21,8 @@ leat_code leat_conn_watch(leat_conn *c, const leat_bytes *keys, size_t n,
     if (c->in_tx)
         return leat__fail(err, LEAT_EINVAL,
                           "watch before leat_conn_begin, not inside it");
+    if (c->bundle)
+        return leat__bundle_watch(c, keys, n, err);
     leat_bytes *argv = leat__calloc(n + 1, sizeof *argv, err);
     if (!argv)
         return LEAT_ENOMEM;
@@ -41,6 +43,8 @@ static leat_code send_word(leat_conn *c, const char *word,
     leat_code rc = leat__conn_ready(c, err);
     if (rc != LEAT_OK)
         return rc;
+    if (leat__conn_ask(c, err) != LEAT_OK)
+        return LEAT_ENOMEM;
     size_t size = leat__resp_command_size(&arg, 1);
     char *p = leat__outq_room(&c->out, size, err);
     if (!p)
@@ -62,6 +66,8 @@ static leat_code settle_scripts(leat_conn *c, leat_error *err)
 
 leat_code leat_conn_begin(leat_conn *c, leat_error *err)
 {
+    if (c->bundle)
+        return leat__bundle_multi(c, err);
     if (c->in_tx)
         return leat__fail(err, LEAT_EINVAL, "already inside a transaction");
     leat_code rc = settle_scripts(c, err);
@@ -120,8 +126,10 @@ void leat__tx_queued(leat_conn *c, const leat__pending *p, const leat_reply *r)
     }
     assert(c->tx_count < c->tx_cap);
     c->tx[c->tx_count++] = (leat__tx_call){ p->fn, p->arg };
-    if (r->type == LEAT_REPLY_ERROR && c->tx_error.code == LEAT_OK)
-        leat__server_error(&c->tx_error, leat_mem(r->s.p, r->s.n));
+    if (r->type != LEAT_REPLY_ERROR || c->tx_error.code != LEAT_OK)
+        return;
+    leat__server_error(&c->tx_error, leat_mem(r->s.p, r->s.n));
+    leat__conn_refused(c, leat_mem(r->s.p, r->s.n), &c->tx_error);
 }
 
 void leat__tx_abort(leat_conn *c, const leat_error *e)
@@ -173,6 +181,8 @@ static leat_code verdict(leat_conn *c, leat_error *err)
 
 leat_code leat_conn_exec(leat_conn *c, leat_error *err)
 {
+    if (c->bundle)
+        return leat__bundle_exec(c, err);
     if (c->t && !c->in_tx)
         return leat__fail(err, LEAT_EINVAL, "exec without leat_conn_begin");
     leat_code rc = send_word(c, "EXEC", LEAT__CALL_EXEC, err);
@@ -190,6 +200,8 @@ leat_code leat_conn_exec(leat_conn *c, leat_error *err)
 leat_code leat_conn_discard(leat_conn *c, leat_error *err)
 {
     leat_error e;
+    if (c->bundle)
+        return leat__bundle_discard(c, err);
     if (c->t && !c->in_tx)
         return leat__fail(err, LEAT_EINVAL, "discard without leat_conn_begin");
     leat_code rc = leat__conn_await(c, 0, err);

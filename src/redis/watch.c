@@ -41,7 +41,8 @@ struct peer {
 struct leat__watch {
     leat_client *client;
     pthread_t thread;
-    int event; /* readable: the end has come */
+    int event;         /* readable: the end has come                    */
+    leat__lines lines; /* to the sentinels, which may hang when it ends */
     size_t n;
     struct peer peers[WATCHED];
     leat__sentinel_answer said[WATCHED];
@@ -89,7 +90,7 @@ static void ask_one(leat__watch *w, size_t i)
     if (!p->conn && leat__now_ns() < p->again_ns)
         return;
     if (!p->conn) {
-        p->conn = leat__sentinel_connect(s, i, end, &e);
+        p->conn = leat__sentinel_connect(s, i, &w->lines, end, &e);
         if (p->conn)
             subscribe(p->conn);
     }
@@ -190,12 +191,21 @@ leat__watch *leat__watch_open(leat_client *c, leat_error *err)
         leat__free(w);
         return NULL;
     }
+    leat__lines_init(&w->lines);
     if (leat__thread_start(&w->thread, "leat-watch", run, w, err) != LEAT_OK) {
+        leat__lines_release(&w->lines);
         close(w->event);
         leat__free(w);
         return NULL;
     }
     return w;
+}
+
+static bool keep_none(const leat__address *at, void *arg)
+{
+    (void)at;
+    (void)arg;
+    return false;
 }
 
 void leat__watch_close(leat__watch *w)
@@ -205,7 +215,9 @@ void leat__watch_close(leat__watch *w)
         return;
     ssize_t n = write(w->event, &one, sizeof one);
     (void)n; /* an eventfd that is full is readable too */
+    (void)leat__lines_cut(&w->lines, keep_none, NULL);
     pthread_join(w->thread, NULL);
+    leat__lines_release(&w->lines);
     close(w->event);
     leat__free(w);
 }

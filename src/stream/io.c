@@ -63,8 +63,9 @@ void leat__stream_refused(stream_source *s, stream_link *l,
     s->retry_ns = leat__deadline_ns(PAUSE_MS);
     if (err->code == LEAT_ECONN || err->code == LEAT_EUNKNOWN)
         return; /* the link is told by its connection */
-    if (err->code == LEAT_EREADONLY)
-        l->reset = true; /* the master is elsewhere */
+    if (err->code == LEAT_EREADONLY ||
+        (err->code == LEAT_EBUSY && leat__client_clustered(s->client)))
+        l->reset = true; /* the master is elsewhere, or may be */
     leat__stream_failed(s, err);
 }
 
@@ -314,7 +315,7 @@ static void introduce(stream_link *l)
 /* Its callbacks have been told by now. */
 static void lost(stream_link *l)
 {
-    leat_client_return(l->s->client, l->conn);
+    leat__stream_disconnect(l->s->stream, l->conn);
     l->conn = NULL;
     l->full = false;
 }
@@ -337,7 +338,8 @@ static bool connect_link(stream_source *s, stream_link *l)
     leat_server facts;
     if (l->conn)
         return true;
-    l->conn = leat_client_lend(s->client, LEND_MS, &e);
+    l->conn = leat__stream_connect(s->stream, LEND_MS, &e);
+    l->since_ns = leat__now_ns();
     if (!l->conn) {
         outage(s, &e);
         return false;
@@ -375,8 +377,9 @@ static void serve(stream_link *l, int64_t now)
         leat__fail(&e, LEAT_ETIMEOUT, "no answer in time");
         rc = leat__conn_break(l->conn, &e);
     }
-    if (rc == LEAT_OK && l->reset) {
-        leat__fail(&e, LEAT_ECONN, "the server is read-only");
+    if (rc == LEAT_OK &&
+        (l->reset || leat__stream_asked_long(l->conn, l->since_ns))) {
+        leat__fail(&e, LEAT_ECONN, "the stream is elsewhere");
         rc = leat__conn_break(l->conn, &e);
     }
     if (rc == LEAT_OK)

@@ -342,7 +342,7 @@ static void release_lane(sink_lane *l)
 {
     if (!l->k)
         return;
-    leat_client_return(l->k->stream->client, l->conn);
+    leat__stream_disconnect(l->k->stream, l->conn);
     free_blocks(l->oldest);
     free_blocks(l->spare);
     leat_fields_free(l->fields);
@@ -388,7 +388,8 @@ static leat_code open_lane(stream_sink *k, sink_lane *l, leat_error *err)
     l->fields = leat_fields_new(err);
     if (!l->fields)
         return LEAT_ENOMEM;
-    l->conn = leat_client_lend(k->stream->client, 5000, err);
+    l->conn = leat__stream_connect(k->stream, 5000, err);
+    l->since_ns = leat__now_ns();
     if (!l->conn)
         return LEAT_ECONN;
     rc = leat__thread_start(&l->thread, "leat-publish", leat__stream_send, l,

@@ -6,10 +6,14 @@
  * works on one half while the other is written.
  *
  * A command whose last byte did not leave is sent again on the next connection,
- * until its time is over.  Nothing else ever is.
+ * until its time is over.  So is one that was refused because the stream is
+ * elsewhere (READONLY, MOVED, ASK) or cannot be served now (LOADING,
+ * CLUSTERDOWN and the like), unless something behind it may have been done:
+ * then it could only come out of order, and the refusal is its outcome.
+ * Nothing else ever is sent again.
  *
- * Where the durability asks for it, a proof (proof.h) follows what was sent, and
- * what was added before it is told with its answer.
+ * Where the durability asks for it, a proof (proof.h) follows what was sent,
+ * and what was added before it is told with its answer.
  */
 #include "base/log.h"
 #include "base/mem.h"
@@ -83,6 +87,31 @@ static void publish_outcomes(sink_lane *l)
     l->done = l->done_bytes = 0;
 }
 
+static void fail_all(sink_lane *l, sink_queue *q, const leat_error *err)
+{
+    for (sink_record *r = q->first, *next; r; r = next) {
+        next = r->next;
+        finish(l, r, NULL, err);
+    }
+    *q = (sink_queue){ 0 };
+}
+
+/* Certainly not done.  Nothing more is sent here. */
+static bool to_go_again(sink_lane *l, sink_record *record, const leat_reply *r,
+                        const leat_error *err)
+{
+    if (err && err->code == LEAT_ECONN) {
+        leat__sink_push(&l->back, record); /* it did not leave */
+        return true;
+    }
+    if (!err || !r || (err->code != LEAT_EREADONLY && err->code != LEAT_EBUSY))
+        return false;
+    leat__sink_push(&l->refused, record);
+    l->conn->stale = true;
+    l->why = *err;
+    return true;
+}
+
 static void on_added(void *arg, const leat_reply *r, const leat_error *err)
 {
     sink_record *record = arg;
@@ -90,10 +119,9 @@ static void on_added(void *arg, const leat_reply *r, const leat_error *err)
     leat_position at;
     leat_error odd;
 
-    if (err && err->code == LEAT_ECONN) {
-        leat__sink_push(&l->back, record); /* it did not leave */
+    if (to_go_again(l, record, r, err))
         return;
-    }
+    fail_all(l, &l->refused, &l->why);
     if (!err && !leat__stream_id_parse(leat_reply_bytes(r), &at)) {
         leat__fail(&odd, LEAT_EUNKNOWN,
                    "stream '%s': XADD was answered by no id", l->k->base.name);
@@ -126,15 +154,6 @@ static void on_proved(void *arg, const leat_reply *r, const leat_error *e)
     tell_unproven(l, kept ? NULL : &few);
 }
 
-static void fail_all(sink_lane *l, sink_queue *q, const leat_error *err)
-{
-    for (sink_record *r = q->first, *next; r; r = next) {
-        next = r->next;
-        finish(l, r, NULL, err);
-    }
-    *q = (sink_queue){ 0 };
-}
-
 /* ---- sending ---------------------------------------------------------- */
 
 static sink_record *pop(sink_queue *q)
@@ -159,9 +178,13 @@ static size_t window(const sink_lane *l)
 static void send_some(sink_lane *l)
 {
     size_t max = window(l);
+    if (l->conn->asking && max > 1)
+        max--; /* for ASKING */
     while (l->unsent.first && leat__conn_waiting(l->conn) < max) {
         sink_record *r = l->unsent.first;
-        char *p = leat__outq_room(&l->conn->out, r->size, NULL);
+        char *p = leat__conn_ask(l->conn, NULL) == LEAT_OK
+                      ? leat__outq_room(&l->conn->out, r->size, NULL)
+                      : NULL;
         if (!p)
             return; /* what is in flight will make room */
         memcpy(p, r->bytes, r->size);
@@ -195,35 +218,41 @@ static void send_due(sink_lane *l)
     (void)leat__conn_write_some(l->conn, NULL);
 }
 
-/* What never left goes first again. */
-static void put_back(sink_lane *l)
+static void put_first(sink_lane *l, sink_queue *q)
 {
-    if (!l->back.first)
+    if (!q->first)
         return;
-    l->back.last->next = l->unsent.first;
-    l->back.count += l->unsent.count;
+    q->last->next = l->unsent.first;
+    q->count += l->unsent.count;
     if (l->unsent.last)
-        l->back.last = l->unsent.last;
-    l->unsent = l->back;
-    l->back = (sink_queue){ 0 };
+        q->last = l->unsent.last;
+    l->unsent = *q;
+    *q = (sink_queue){ 0 };
 }
 
+/* What never left goes first again, and what was refused before it. */
 static void lost(sink_lane *l)
 {
     leat_error e;
     leat__proof want = leat__conn_proof(l->conn, 0, 0);
-    leat_client_return(l->k->stream->client, l->conn);
+    leat__stream_disconnect(l->k->stream, l->conn);
     l->conn = NULL;
     leat__proof_missing(&want, "the connection was lost", &e);
     tell_unproven(l, &e);
-    put_back(l);
+    put_first(l, &l->back);
+    if (l->refused.first)
+        l->retry_ns = leat__deadline_ns(PAUSE_MS);
+    put_first(l, &l->refused);
 }
 
 static void expire(sink_lane *l, int64_t now)
 {
     leat_error e;
-    leat__fail(&e, LEAT_ETIMEOUT, "stream '%s': not sent, the server was away",
-               l->k->base.name);
+    if (!l->unsent.first || l->unsent.first->deadline_ns > now)
+        return;
+    leat__fail(&e, LEAT_ETIMEOUT, "stream '%s': not sent, %s%.140s",
+               l->k->base.name, l->why.msg[0] ? "" : "the server was away",
+               l->why.msg);
     while (l->unsent.first && l->unsent.first->deadline_ns <= now)
         finish(l, pop(&l->unsent), NULL, &e);
 }
@@ -240,6 +269,8 @@ static void serve(sink_lane *l)
 {
     leat_error e;
     leat_code rc = leat_conn_take(l->conn, &e);
+    if (leat__stream_asked_long(l->conn, l->since_ns))
+        l->conn->stale = true;
     if (rc == LEAT_OK && answer_due(l->conn) <= leat__now_ns()) {
         leat__fail(&e, LEAT_ETIMEOUT, "no answer in time");
         rc = leat__conn_break(l->conn, &e);
@@ -249,7 +280,7 @@ static void serve(sink_lane *l)
     if (rc == LEAT_OK && !demoted)
         return;
     leat__log(&l->k->stream->log, LEAT_LOG_INFO, "stream '%s': %s",
-              l->k->base.name, demoted ? "the server is read-only" : e.msg);
+              l->k->base.name, demoted ? "it is elsewhere" : e.msg);
     lost(l);
 }
 
@@ -323,13 +354,16 @@ static void sleep_until(sink_lane *l, int64_t due)
 
 /* An idle connection that is lost is replaced when there is something to
  * send. */
-static void connect_lane(sink_lane *l)
+static void connect_lane(sink_lane *l, int64_t now)
 {
     leat_error e;
-    if (l->conn || !l->unsent.first)
+    if (l->conn || !l->unsent.first || now < l->retry_ns)
         return;
-    l->conn = leat_client_lend(l->k->stream->client, LEND_MS, &e);
-    if (!l->conn && !e.retriable)
+    l->conn = leat__stream_connect(l->k->stream, LEND_MS, &e);
+    l->since_ns = leat__now_ns();
+    if (l->conn)
+        l->why = (leat_error){ 0 };
+    else if (!e.retriable)
         fail_all(l, &l->unsent, &e);
 }
 
@@ -337,7 +371,9 @@ static void round_trip(sink_lane *l)
 {
     int64_t now = leat__now_ns(), due = INT64_MAX;
     take_queue(l);
-    connect_lane(l);
+    if (!l->conn)
+        expire(l, now);
+    connect_lane(l, now);
     if (l->conn) {
         send_due(l);
         due = answer_due(l->conn);

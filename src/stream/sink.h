@@ -6,10 +6,11 @@
  * as a whole, copies the commands into the connection's buffer and tells each
  * message how it ended.
  *
- * A record's life: queued -> unsent (the thread has it) -> sent -> answered, and
- * where the durability asks for proof -> unproven -> told.  When the connection
- * is lost what never left goes back to unsent, in order; what may have left is
- * LEAT_EUNKNOWN.
+ * A record's life: queued -> unsent (the thread has it) -> sent -> answered,
+ * and where the durability asks for proof -> unproven -> told.  When the
+ * connection is lost what never left goes back to unsent, in order, and so does
+ * what the server refused because it does not have the stream now or cannot
+ * serve it; what may have left is LEAT_EUNKNOWN.
  */
 #ifndef LEAT_STREAM_SINK_H
 #define LEAT_STREAM_SINK_H
@@ -69,7 +70,11 @@ struct sink_lane {
 
     /* The thread's own. */
     leat_conn *conn;
+    int64_t since_ns; /* connected                                      */
+    int64_t retry_ns; /* not before                                     */
     sink_queue unsent, back;
+    sink_queue refused;  /* with nothing behind them that was done       */
+    leat_error why;      /* they were                                    */
     sink_queue unproven; /* added, not known to be kept */
     size_t done, done_bytes;
 };

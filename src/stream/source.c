@@ -399,7 +399,7 @@ static void free_batches(stream_batch *b, bool listed)
 static void release_source(stream_source *s)
 {
     for (int i = 0; i < s->link_count; i++)
-        leat_client_return(s->client, s->links[i].conn);
+        leat__stream_disconnect(s->stream, s->links[i].conn);
     free_batches(s->newest, true);
     free_batches(s->pool, false);
     leat__stream_held_release(&s->held);
@@ -511,21 +511,22 @@ static leat_code subscribe(stream_source *s, leat_error *err)
 {
     leat_error e;
     leat_server facts;
-    for (int i = 0; i < s->link_count; i++) {
-        s->links[i].s = s;
-        s->links[i].conn = leat_client_lend(s->client, 5000, err);
-        if (!s->links[i].conn)
-            return LEAT_ECONN;
-    }
-    leat_code rc = leat_conn_call(
-        s->links[0].conn,
+    leat_code rc = leat_client_call(
+        s->client,
         LEAT_ARGS(leat_str("XGROUP"), leat_str("CREATE"), s->key, s->group,
                   leat_str(s->start), leat_str("MKSTREAM")),
-        NULL, NULL, &e);
+        &(leat_call_opts){ .idempotent = true }, NULL, &e);
     if (rc != LEAT_OK && rc != LEAT_EEXIST) {
         if (err)
             *err = e;
         return rc;
+    }
+    for (int i = 0; i < s->link_count; i++) {
+        s->links[i].s = s;
+        s->links[i].conn = leat__stream_connect(s->stream, 5000, err);
+        s->links[i].since_ns = leat__now_ns();
+        if (!s->links[i].conn)
+            return LEAT_ECONN;
     }
     rc = leat_client_server(s->client, &facts, err);
     s->xautoclaim = facts.has_xautoclaim;

@@ -9,8 +9,15 @@
  */
 #include "stream/stream.h"
 #include "base/mem.h"
+#include "base/system.h"
+#include "redis/client.h"
 
-enum { NAME_MAX_BYTES = 512 };
+enum {
+    NAME_MAX_BYTES = 512,
+    FIRST_RETRY_MS = 25,
+    MAX_RETRY_MS = 500,
+    ASKED_MS = 1000 /* then it is looked again who has the stream */
+};
 
 leat_stream *leat_stream_open(leat_client *c, const char *name,
                               const leat_stream_opts *opts, leat_error *err)
@@ -48,6 +55,45 @@ void leat__stream_drop(leat_stream *s)
         return;
     leat__free(s->name);
     leat__free(s);
+}
+
+/* One of the pool, or on a cluster one made for this key: what the pool lends
+ * there leads to all nodes, and a read that waits would hold up the others. */
+leat_conn *leat__stream_connect(leat_stream *s, int64_t wait_ms,
+                                leat_error *err)
+{
+    leat_error e;
+    leat__backoff wait = { .base_ms = FIRST_RETRY_MS, .cap_ms = MAX_RETRY_MS };
+    int64_t deadline = leat__deadline_ns(wait_ms);
+    if (!leat__client_clustered(s->client))
+        return leat_client_lend(s->client, wait_ms, err);
+    for (;;) {
+        leat_conn *conn = leat__client_dial_key(s->client, leat_str(s->name),
+                                                deadline, &e);
+        if (conn)
+            return conn;
+        if (!e.retriable || leat__now_ns() >= deadline ||
+            !leat__client_pause(s->client, leat__backoff_next_ms(&wait),
+                                deadline))
+            break;
+    }
+    if (err)
+        *err = e;
+    return NULL;
+}
+
+void leat__stream_disconnect(leat_stream *s, leat_conn *conn)
+{
+    if (leat__client_clustered(s->client))
+        leat__conn_free(conn);
+    else
+        leat_client_return(s->client, conn);
+}
+
+bool leat__stream_asked_long(const leat_conn *conn, int64_t since_ns)
+{
+    return conn->asking &&
+           leat__now_ns() - since_ns > (int64_t)ASKED_MS * 1000000;
 }
 
 void leat_stream_close(leat_stream *s)

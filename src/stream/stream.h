@@ -41,6 +41,15 @@ struct leat_stream {
 void leat__stream_keep(leat_stream *s);
 void leat__stream_drop(leat_stream *s);
 
+/* A connection to the server that has the stream, within wait_ms; and its
+ * end. */
+leat_conn *leat__stream_connect(leat_stream *s, int64_t wait_ms,
+                                leat_error *err);
+void leat__stream_disconnect(leat_stream *s, leat_conn *conn);
+
+/* Where we were sent for the time of a move, others say better after it. */
+bool leat__stream_asked_long(const leat_conn *conn, int64_t since_ns);
+
 /* ---- batches ---------------------------------------------------------- */
 
 typedef struct stream_source stream_source;
@@ -112,6 +121,7 @@ enum {
 typedef struct stream_link {
     stream_source *s;
     leat_conn *conn;
+    int64_t since_ns;  /* connected                                        */
     int64_t client_id; /* for CLIENT UNBLOCK; 0: unknown                   */
     int64_t unblock_ns;
     unsigned reads; /* in flight, oldest first:                            */

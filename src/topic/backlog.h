@@ -16,6 +16,7 @@ typedef struct leat__item {
     void *arg;
     int64_t deadline_ns; /* the appender's, as fn and arg */
     uint32_t size;
+    uint32_t partition;
     char bytes[]; /* the command */
 } leat__item;
 

@@ -9,10 +9,12 @@
  * Without follow the end is fixed at the open: a busy topic does not keep a
  * reader for ever.  With follow a partition that had nothing is asked again
  * when all pages are used up, or every RECHECK_MS while others keep coming; a
- * blocking XREAD waits where there are few partitions, a pause where many.
+ * blocking XREAD waits where there are few partitions, a pause where many, or
+ * where a cluster keeps them in different places.
  */
 #include "base/mem.h"
 #include "base/system.h"
+#include "redis/client.h"
 #include "topic/describe.h"
 
 #include <assert.h>
@@ -169,7 +171,8 @@ static leat_code block(leat_browse *b, int64_t ms, leat_error *err)
 
 static leat_code wait_more(leat_browse *b, int64_t ms, leat_error *err)
 {
-    if (b->count <= BLOCK_STREAMS)
+    if (b->count == 1 ||
+        (b->count <= BLOCK_STREAMS && !leat__client_clustered(b->client)))
         return block(b, ms, err);
     leat__sleep_ms(ms < RECHECK_MS ? ms : RECHECK_MS);
     wet_all(b);

@@ -5,6 +5,7 @@
  *   drive.c    who drives: the thread in a call, or the background thread
  *   member.c   carries out what the group's state machine decides
  *   read.c     reads the logs of owned partitions into their windows
+ *   wait.c     waits for entries, where each partition needs its own connection
  *   deliver.c  hands out what the windows give, takes back what is settled
  *   save.c     tells the server, fenced, what was handed out and settled
  *   prove.c    waits for replicas or the disk where the durability asks for it
@@ -17,8 +18,10 @@
  * cursor and not settled.
  *
  * Two connections: `cmd` for scripts and reads that find something at once,
- * `blk` for the read that waits for partitions with nothing to read.  One
- * thread at a time, the driver, uses them and everything below that is not
+ * `blk` for the read that waits for partitions with nothing to read.  On a
+ * cluster `cmd` leads to all nodes, what fails for one partition is tried again
+ * for that one only, and instead of `blk` there are the connections of wait.c.
+ * One thread at a time, the driver, uses them and everything below that is not
  * atomic.  Whoever calls receive or flush drives while it waits; otherwise the
  * background thread does, when something is due.
  *
@@ -33,16 +36,18 @@
 #include "base/backoff.h"
 #include "base/siphash.h"
 #include "message/source.h"
+#include "redis/dialer.h"
 #include "redis/script.h"
 #include "redis/waker.h"
 #include "topic/chunk.h"
 #include "topic/group.h"
 #include "topic/topic.h"
 #include "topic/window.h"
+#include <poll.h>
 #include <pthread.h>
 
 enum {
-    LEAT__BLOCK_MAX = 64, /* partitions in one waiting read             */
+    LEAT__BLOCK_MAX = 64, /* partitions that are waited for at once     */
     LEAT__READ_TIMES = 4, /* batches in one read of a backlog */
     LEAT__SAVES_MAX = 4,  /* of one partition under way                 */
     LEAT__SAVE_SOON = 64, /* settlements that are not kept waiting      */
@@ -56,6 +61,20 @@ typedef struct consumer consumer;
 typedef struct part part;
 typedef struct handed handed;
 typedef struct saving saving;
+
+/* A connection on which one partition of a cluster is waited for. */
+typedef struct leat__wait {
+    consumer *c;
+    part *part;     /* NULL: unused                                   */
+    uint64_t epoch; /* of its lease, when the read was sent           */
+    leat_conn *conn;
+    leat__dial *dial; /* under way                                    */
+    leat__backoff backoff;
+    int64_t retry_ns; /* no connection before                         */
+    int64_t since_ns; /* of the connection                            */
+    uint32_t asked;
+    bool out; /* a read is                                            */
+} leat__wait;
 
 /* A delivery in a user's hands. */
 struct handed {
@@ -101,22 +120,30 @@ struct part {
     int64_t save_at_ns;     /* when they must go                        */
     int64_t retry_ns;       /* not before: the server refused something */
     bool draining, drained; /* to be handed over; told so               */
+    bool unsure;            /* whether the lease is still ours          */
     bool gone;              /* not ours any more, to be swept           */
     leat_assign gone_how;
     uint64_t gone_epoch;
     bool caught_up;    /* the log has no more, as far as is known  */
     bool blocked;      /* in the waiting read                      */
+    bool taught;       /* its node knows the script of saves       */
+    leat__wait *wait;  /* its connection to wait on, or NULL       */
     bool reading;      /* in a read of its own                     */
     uint32_t asked;    /* entries that may come by it              */
     uint32_t appetite; /* how many to ask for; 0: a batch */
     uint64_t read_epoch, renew_epoch;
-    int64_t lag; /* entries behind the cursor; -1: not known            */
+    leat__id begin;   /* where the group started                  */
+    leat__id reached; /* by our last lease, if there was one      */
+    bool was_ours;    /* then there is one                        */
+    bool told_loss;   /* with the lease that is taken anew        */
+    bool compare;     /* the log with what we have read of it     */
+    int64_t lag;      /* entries behind the cursor; -1: not known            */
     leat__key log, cursor, lease;
 };
 
 typedef struct consumer_meters {
     leat_counter *consumed, *redelivered, *settled, *rejected, *stale;
-    leat_counter *undecodable, *rebalances;
+    leat_counter *undecodable, *rebalances, *losses;
     leat_gauge *in_flight, *owned, *lag;
     leat_histogram *settle_time, *end_to_end;
 } consumer_meters;
@@ -132,6 +159,7 @@ struct consumer {
     leat_source base;
     leat_topic *topic;
     leat_client *client;
+    bool clustered;
     leat_topic_source_opts opts; /* with the defaults filled in */
     leat_logger log;
     char *group, *name;
@@ -184,7 +212,10 @@ struct consumer {
         uint64_t epoch;
     } blk_set[LEAT__BLOCK_MAX];
     uint32_t blk_asked;
-    part **parts; /* by index; NULL: never seen               */
+    leat__wait *waits; /* LEAT__BLOCK_MAX; NULL: there is blk            */
+    uint32_t dials, look_turn;
+    int64_t look_ns; /* the next look at those that nothing waits for   */
+    part **parts;    /* by index; NULL: never seen               */
     uint32_t partitions;
     part **owned;
     uint32_t owned_count, turn, renew_turn;
@@ -234,6 +265,9 @@ void leat__drive_failed(consumer *c, const leat_error *e, const char *what);
 
 void leat__member_step(consumer *c, int64_t now_ns);
 
+/* There is a new connection. */
+void leat__member_reconnected(consumer *c);
+
 /* The lease of that epoch is another's. */
 void leat__member_lost(part *p, uint64_t epoch);
 
@@ -253,6 +287,27 @@ void leat__read_more(consumer *c, int64_t now_ns);
 
 /* The connection of the waiting read is gone. */
 void leat__read_reset(consumer *c);
+
+/* It has nothing to read, as far as is known, and room for more. */
+bool leat__read_idle(const consumer *c, const part *p, int64_t now_ns);
+
+/* The answer to a read of this partition, and a failure of one. */
+void leat__read_came(part *p, const leat_reply *r, uint32_t asked);
+void leat__read_failed(consumer *c, part *p, const leat_error *e);
+
+/* ---- wait.c ----------------------------------------------------------- */
+
+leat_code leat__wait_open(consumer *c, leat_error *err);
+void leat__wait_close(consumer *c);
+
+/* See that every idle partition is waited for. */
+void leat__wait_step(consumer *c, int64_t now_ns);
+int64_t leat__wait_due(const consumer *c);
+
+/* What to poll for; how many; and what came of it, in the same order. */
+nfds_t leat__wait_fds(const consumer *c, struct pollfd *out);
+void leat__wait_take(consumer *c, const struct pollfd *come);
+void leat__wait_flush(consumer *c);
 
 /* ---- deliver.c -------------------------------------------------------- */
 

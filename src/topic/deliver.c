@@ -294,8 +294,8 @@ static int from_window(consumer *c, part *p, int64_t now_ns,
 /* Not while the server refuses saves: hand-outs must be told. */
 static bool may_hand_out(const part *p, int64_t now_ns)
 {
-    return !p->draining && !p->gone && p->saves < LEAT__SAVES_MAX &&
-           now_ns >= p->retry_ns;
+    return !p->draining && !p->gone && !p->unsure &&
+           p->saves < LEAT__SAVES_MAX && now_ns >= p->retry_ns;
 }
 
 /* With a third of the lease left without an answered beat, others may soon

@@ -223,11 +223,6 @@ leat_code leat__topic_at_init(leat__topic_at *t, leat_client *c,
     return code;
 }
 
-typedef struct logs {
-    leat__log_info *next; /* answers come in the order of the questions */
-    leat_error first;
-} logs;
-
 /* [id, [name, value, ...]], or nil. */
 static leat_position entry_id(const leat_reply *entry)
 {
@@ -259,8 +254,8 @@ static void read_info(const leat_reply *r, leat__log_info *out)
 
 static void on_info(void *arg, const leat_reply *r, const leat_error *err)
 {
-    logs *x = arg;
-    leat__log_info *out = x->next++;
+    leat__log_info *out = arg;
+    leat_error *first = out->failed;
     static const char none[] = "ERR no such key"; /* never written to */
     *out = (leat__log_info){ .added = -1 };
     if (!err) {
@@ -270,23 +265,24 @@ static void on_info(void *arg, const leat_reply *r, const leat_error *err)
     leat_bytes text = r ? leat_reply_bytes(r) : leat_mem(NULL, 0);
     if (text.n >= sizeof none - 1 && memcmp(text.p, none, sizeof none - 1) == 0)
         out->added = 0;
-    else if (x->first.code == LEAT_OK)
-        x->first = *err;
+    else if (first->code == LEAT_OK)
+        *first = *err;
 }
 
 leat_code leat__log_infos(const leat__topic_at *t, leat_conn *conn,
                           leat__log_info *out, leat_error *err)
 {
-    logs x = { .next = out };
-    const leat_send_opts tell = { .fn = on_info, .arg = &x };
+    leat_error first = { 0 };
     leat_code code = LEAT_OK;
     for (uint32_t i = 0; i < t->meta.partitions && code == LEAT_OK; i++) {
         leat__key key;
         leat__key_log(&key, t->prefix, t->name, t->meta.legacy, i);
-        code = leat_conn_send(conn,
-                              LEAT_ARGS(leat_str("XINFO"), leat_str("STREAM"),
-                                        leat__key_bytes(&key)),
-                              &tell, err);
+        out[i].failed = &first;
+        code = leat_conn_send(
+            conn,
+            LEAT_ARGS(leat_str("XINFO"), leat_str("STREAM"),
+                      leat__key_bytes(&key)),
+            &(leat_send_opts){ .fn = on_info, .arg = &out[i] }, err);
     }
     /* Also after a failure: the callbacks point to our stack. */
     leat_error drained = { 0 };
@@ -295,10 +291,10 @@ leat_code leat__log_infos(const leat__topic_at *t, leat_conn *conn,
         *err = drained;
     if (code == LEAT_OK)
         code = end;
-    if (code == LEAT_OK && x.first.code != LEAT_OK) {
+    if (code == LEAT_OK && first.code != LEAT_OK) {
         if (err)
-            *err = x.first;
-        code = x.first.code;
+            *err = first;
+        code = first.code;
     }
     return code;
 }

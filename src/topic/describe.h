@@ -38,6 +38,7 @@ typedef struct leat__log_info {
     leat_position first, last;
     leat_position deleted; /* the newest that was deleted; zero: none, or not
                             * known */
+    leat_error *failed;    /* while it is asked for: the first failure */
 } leat__log_info;
 
 typedef struct leat__topic_at { /* a topic that was looked up */

@@ -32,6 +32,7 @@ enum {
 
 /* What a cursor and a lease say. */
 typedef struct state {
+    struct look *look;
     bool begun, count_known;
     leat_position cursor, mark;
     uint64_t count;
@@ -55,7 +56,6 @@ typedef struct look {
     const char *group;
     group_info *x;
     leat_conn *conn;
-    size_t answered;       /* questions are answered in their order */
     leat_error first;      /* what went wrong first, in a callback  */
     size_t counted, bytes; /* of the bounds                         */
 } look;
@@ -80,8 +80,8 @@ static const char *keep_text(look *l, leat_bytes b)
 
 static void on_cursor(void *arg, const leat_reply *r, const leat_error *err)
 {
-    look *l = arg;
-    state *s = &l->x->states[l->answered];
+    state *s = arg;
+    look *l = s->look;
     if (err) {
         keep_first(l, err);
         return;
@@ -101,8 +101,8 @@ static void on_cursor(void *arg, const leat_reply *r, const leat_error *err)
 
 static void on_lease(void *arg, const leat_reply *r, const leat_error *err)
 {
-    look *l = arg;
-    state *s = &l->x->states[l->answered++];
+    state *s = arg;
+    look *l = s->look;
     if (err) {
         keep_first(l, err);
         return;
@@ -120,19 +120,21 @@ static leat_code ask_partition(look *l, uint32_t i, leat_error *err)
 {
     const leat__topic_at *t = &l->t;
     leat__key cursor, lease;
+    state *s = &l->x->states[i];
+    s->look = l;
     leat__key_cursor(&cursor, t->prefix, t->name, t->meta.legacy, i, l->group);
     leat__key_lease(&lease, t->prefix, t->name, t->meta.legacy, i, l->group);
     leat_code code = leat_conn_send(
         l->conn,
         LEAT_ARGS(leat_str("HMGET"), leat__key_bytes(&cursor), leat_str("c"),
                   leat_str("n"), leat_str("m"), leat_str("s")),
-        &(leat_send_opts){ .fn = on_cursor, .arg = l }, err);
+        &(leat_send_opts){ .fn = on_cursor, .arg = s }, err);
     if (code != LEAT_OK)
         return code;
     return leat_conn_send(l->conn,
                           LEAT_ARGS(leat_str("HMGET"), leat__key_bytes(&lease),
                                     leat_str("o"), leat_str("e")),
-                          &(leat_send_opts){ .fn = on_lease, .arg = l }, err);
+                          &(leat_send_opts){ .fn = on_lease, .arg = s }, err);
 }
 
 static leat_code read_states(look *l, leat_error *err)

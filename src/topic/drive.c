@@ -15,13 +15,14 @@
 #include "base/system.h"
 #include "base/thread.h"
 #include "metrics/metrics.h"
+#include "redis/bundle.h"
 #include "topic/consumer.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <unistd.h>
 
-enum { CMD_COME = 1, BLK_COME = 2 };
+enum { WAKE, CMD, BLK, FDS = BLK + LEAT__BLOCK_MAX }; /* in the poll */
 
 #define AFTER_NS LEAT__LINGER_NS
 #define LATE_NS  INT64_C(1000000000)
@@ -61,6 +62,8 @@ static int64_t due(const consumer *c)
         return c->connect_ns;
     at = earlier(at, leat__prove_due(c));
     at = earlier(at, leat__conn_deadline(c->cmd));
+    if (c->waits)
+        return earlier(at, leat__wait_due(c));
     return earlier(at, c->blk ? leat__conn_deadline(c->blk) : c->connect_ns);
 }
 
@@ -128,7 +131,10 @@ static bool open_conn(consumer *c, leat_conn **conn)
         return false;
     *conn = leat_client_lend(c->client, 0, &e); /* one try */
     if (*conn) {
+        leat__conn_impatient(*conn);
         leat__backoff_reset(&c->backoff);
+        if (conn == &c->cmd)
+            leat__member_reconnected(c);
         return true;
     }
     leat__drive_failed(c, &e, "connecting");
@@ -150,7 +156,7 @@ static void ignore(void *arg, const leat_reply *r, const leat_error *e)
 static void teach(consumer *c)
 {
     const leat__script *s = &leat__script_topic_save;
-    if (c->taught)
+    if (c->taught || c->clustered)
         return;
     c->taught = leat_conn_send(c->cmd,
                                LEAT_ARGS(leat_str("SCRIPT"), leat_str("LOAD"),
@@ -164,7 +170,7 @@ static bool connect_all(consumer *c)
     bool had = c->blk != NULL;
     if (open_conn(c, &c->cmd))
         teach(c);
-    if (!c->cmd || !open_conn(c, &c->blk))
+    if (!c->cmd || c->waits || !open_conn(c, &c->blk))
         return c->cmd != NULL;
     if (!had) {
         leat__read_reset(c);
@@ -197,6 +203,8 @@ bool leat__drive_flush(consumer *c)
     flush(c, &c->cmd);
     if (c->cmd)
         flush(c, &c->blk);
+    if (c->waits)
+        leat__wait_flush(c);
     return c->cmd != NULL;
 }
 
@@ -225,24 +233,32 @@ static bool wanted(consumer *c)
     return atomic_load(&c->beat_wanted) || atomic_load(&c->inbox) != NULL;
 }
 
-/* Which connections have something to be taken. */
-static unsigned sleep_in_poll(consumer *c, int64_t until_ns)
+static nfds_t what_to_poll(const consumer *c, struct pollfd *p)
 {
-    struct pollfd p[3] = {
-        { .fd = c->wake_fd, .events = POLLIN },
-        { .fd = c->cmd ? leat_conn_fd(c->cmd) : -1, .events = POLLIN },
-        { .fd = c->blk ? leat_conn_fd(c->blk) : -1, .events = POLLIN }
-    };
+    p[WAKE] = (struct pollfd){ .fd = c->wake_fd, .events = POLLIN };
+    p[CMD] = (struct pollfd){ .fd = c->cmd ? leat_conn_fd(c->cmd) : -1,
+                              .events = POLLIN };
+    if (c->waits)
+        return BLK + leat__wait_fds(c, p + BLK);
+    p[BLK] = (struct pollfd){ .fd = c->blk ? leat_conn_fd(c->blk) : -1,
+                              .events = POLLIN };
+    return BLK + 1;
+}
+
+/* revents say which connections have something to be taken. */
+static void sleep_in_poll(consumer *c, int64_t until_ns, struct pollfd *p)
+{
+    nfds_t n = what_to_poll(c, p);
     atomic_store(&c->polling, true);
     int64_t left = until_ns - leat__now_ns();
     if (left < 0 || wanted(c))
         left = 0;
-    if (leat__sys->poll(leat__sys->arg, p, 3, left) < 0)
-        p[0].revents = p[1].revents = p[2].revents = 0;
+    if (leat__sys->poll(leat__sys->arg, p, n, left) < 0)
+        for (nfds_t i = 0; i < n; i++)
+            p[i].revents = 0;
     atomic_store(&c->polling, false);
-    if (p[0].revents)
+    if (p[WAKE].revents)
         drain_event(c->wake_fd);
-    return (p[1].revents ? CMD_COME : 0) | (p[2].revents ? BLK_COME : 0);
 }
 
 static void do_what_is_due(consumer *c)
@@ -263,15 +279,19 @@ static void do_what_is_due(consumer *c)
 
 void leat__drive(consumer *c, int64_t deadline_ns)
 {
+    struct pollfd come[FDS];
     if (!connect_all(c)) {
         leat__deliver_settled(c);
-        (void)sleep_in_poll(c, earlier(deadline_ns, c->connect_ns));
+        sleep_in_poll(c, earlier(deadline_ns, c->connect_ns), come);
         return;
     }
     do_what_is_due(c);
-    unsigned come = sleep_in_poll(c, earlier(deadline_ns, due(c)));
-    take(c, &c->cmd, come & CMD_COME);
-    take(c, &c->blk, come & BLK_COME);
+    sleep_in_poll(c, earlier(deadline_ns, due(c)), come);
+    take(c, &c->cmd, come[CMD].revents);
+    if (c->waits)
+        leat__wait_take(c, come + BLK);
+    else
+        take(c, &c->blk, come[BLK].revents);
     leat__member_sweep(c);
 }
 

@@ -27,8 +27,11 @@
  * happened, or may happen yet: then the lease is ours, we do not know it, and
  * others are refused in our name.  So a partition for which a TAKE was ever
  * lost and that stays free in the records is taken once more, by us, plan or
- * not.  A HAND without an answer is repeated with the same epoch.  A beat is
- * one more beat.
+ * not.  After a failover the server may know an older lease than its owner did,
+ * in the name of a member that gave it up long ago: one who refuses us by its
+ * name, lives, and says beat after beat that it has no such partition is taken
+ * from as a dead one is.  A HAND without an answer is repeated with the same
+ * epoch.  A beat is one more beat.
  *
  * After an outage nothing is dropped by the clock alone: nobody judged us if
  * nobody could look, and if somebody did, the lease says so to the next thing
@@ -357,10 +360,14 @@ void leat__group_taken(leat__group *g, uint32_t p, uint64_t epoch,
 /* Without memory for a note we try again at every look. */
 static void note(leat__group *g, uint32_t p, const leat__nonce *owner)
 {
+    size_t at = leat__view_find(&g->view, owner);
+    uint64_t beat = at == SIZE_MAX ? 0 : g->view.peers[at]->rec.beat;
     if (g->part[p].flags & NOTED) {
-        for (size_t i = 0; i < g->note_n; i++)
-            if (g->note[i].partition == p)
-                g->note[i].owner = *owner;
+        for (size_t i = 0; i < g->note_n; i++) {
+            struct note *n = &g->note[i];
+            if (n->partition == p && memcmp(&n->owner, owner, sizeof *owner))
+                *n = (struct note){ p, *owner, beat, g->now_ns };
+        }
         return;
     }
     if (g->note_n == g->note_cap) {
@@ -371,7 +378,7 @@ static void note(leat__group *g, uint32_t p, const leat__nonce *owner)
         g->note = more;
         g->note_cap = cap;
     }
-    g->note[g->note_n++] = (struct note){ p, *owner };
+    g->note[g->note_n++] = (struct note){ p, *owner, beat, g->now_ns };
     g->part[p].flags |= NOTED;
 }
 

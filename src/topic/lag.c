@@ -59,7 +59,8 @@ void leat__lag_step(consumer *c)
                            LEAT_ARGS(leat_str("XINFO"), leat_str("STREAM"),
                                      leat__key_bytes(&p->log)),
                            &(leat_send_opts){ .fn = on_facts, .arg = p },
-                           NULL) != LEAT_OK)
+                           NULL) != LEAT_OK &&
+            !c->clustered)
             return;
     }
 }

@@ -15,6 +15,8 @@ enum {
     REFUSED_AT_ONCE = 64, /* tried again after one look, in turn           */
     FREE_FOR = 3,         /* plans, then a lost TAKE is tried again,       */
     FREE_FOR_LONG = 30,   /* and once more if it was answered since        */
+    UNCLAIMED = 4,        /* beats and leases without a claim: it does not */
+                          /* know                                          */
     BURY_AT_ONCE = 16,
     BURY_AFTER = 4, /* leases                                              */
     NAME_ROOM = 4 * LEAT_NAME_MAX + 1
@@ -54,6 +56,8 @@ struct taking {
 struct note { /* who refused us */
     uint32_t partition;
     leat__nonce owner;
+    uint64_t beat; /* its last, as we knew it then */
+    int64_t since_ns;
 };
 
 struct bits {

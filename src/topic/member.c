@@ -4,7 +4,9 @@
  * The state machine (group.c) says what to do; here it becomes scripts, and
  * their answers go back to it.  With every beat the leases of owned partitions
  * are looked at, before it on the same connection: once a beat is answered, a
- * lease that was taken from us meanwhile is known.
+ * lease that was taken from us meanwhile is known.  On a cluster answers come
+ * in any order, so there, after a silence in which we may have been judged,
+ * each partition waits for its own.
  */
 #include "base/log.h"
 #include "base/mem.h"
@@ -52,6 +54,8 @@ static void forget(part *p)
     part *last = c->owned[--c->owned_count];
     c->owned[p->owned_at] = last;
     last->owned_at = p->owned_at;
+    p->reached = leat__window_cursor(p->window);
+    p->was_ours = true;
     while (leat__window_clear(p->window, &held)) {
         c->in_rings--;
         if (held)
@@ -143,7 +147,36 @@ static bool number(leat_bytes text, uint64_t *out)
     return text.n > 0;
 }
 
-/* {1, epoch, c, m, n, s, t} */
+static leat_position position(leat__id id)
+{
+    return (leat_position){ .ms = id.ms, .seq = id.seq };
+}
+
+/* The log has less than the group had read: what it had lost it will not read,
+ * and what comes now it will. */
+static void tell_loss(part *p, leat_bytes last, leat_bytes was)
+{
+    consumer *c = p->c;
+    leat__id from, to;
+    if (!leat__id_parse(last, &from) || !leat__id_parse(was, &to))
+        return;
+    leat_loss x = { .topic = c->topic->name,
+                    .group = c->group,
+                    .partition = p->index,
+                    .from = position(from),
+                    .to = position(to) };
+    leat__log(
+        &c->log, LEAT_LOG_ERROR,
+        "'%s' %u, group '%s': the log ends at %.*s and the group had read "
+        "up to %.*s: messages are lost, and the last ones are read again",
+        c->topic->name, p->index, c->group, (int)last.n, (const char *)last.p,
+        (int)was.n, (const char *)was.p);
+    leat__counter_add(c->meters.losses, 1);
+    if (c->opts.on_loss)
+        c->opts.on_loss(c->opts.loss_arg, &x);
+}
+
+/* {1, epoch, c, m, n, s, t, b, f, w} */
 static leat_code load(part *p, const leat_reply *r, uint64_t *epoch,
                       leat_error *err)
 {
@@ -154,6 +187,11 @@ static leat_code load(part *p, const leat_reply *r, uint64_t *epoch,
                           "the cursor of group '%s' on '%s' %u is damaged",
                           p->c->group, p->c->topic->name, p->index);
     s.count_known = number(nth(r, 4), &s.count);
+    if (!leat__id_parse(nth(r, 7), &p->begin))
+        p->begin = (leat__id){ 0, 0 };
+    if (!p->told_loss)
+        tell_loss(p, nth(r, 8), nth(r, 9));
+    p->told_loss = false;
     p->window = leat__window_new(window_size(p->c), p->c->opts.order, err);
     if (!p->window)
         return LEAT_ENOMEM;
@@ -174,7 +212,7 @@ static void begin(part *p, uint64_t epoch)
     p->lag = -1;
     p->save_at_ns = INT64_MAX;
     p->retry_ns = 0;
-    p->draining = p->drained = p->caught_up = false;
+    p->draining = p->drained = p->caught_up = p->unsure = p->taught = false;
     atomic_store(&p->epoch, epoch);
     tell(p, LEAT_ASSIGNED, epoch);
 }
@@ -236,7 +274,7 @@ static void on_taken(void *arg, const leat_reply *r, const leat_error *e)
 static leat_code send_take(consumer *c, const leat__group_action *a,
                            leat_error *err)
 {
-    char from[LEAT__NONCE_TEXT + 1] = "";
+    char from[LEAT__NONCE_TEXT + 1] = "", reached[LEAT__ID_TEXT];
     part *p = part_of(c, a->partition);
     if (!p)
         return leat__fail(err, LEAT_ENOMEM, "no memory for a partition");
@@ -245,10 +283,15 @@ static leat_code send_take(consumer *c, const leat__group_action *a,
     const leat_bytes keys[] = { leat__key_bytes(&p->lease),
                                 leat__key_bytes(&p->cursor),
                                 leat__key_bytes(&p->log) };
-    const leat_bytes args[] = { leat_str(c->nonce), leat_str(from),
-                                leat_str(c->start), leat_str(c->group),
-                                leat_str(LEAT__LEASE_KEEP) };
-    return leat__script_send(c->cmd, &leat__script_topic_take, keys, 3, args, 5,
+    const leat_bytes args[] = { leat_str(c->nonce),
+                                leat_str(from),
+                                leat_str(c->start),
+                                leat_str(c->group),
+                                leat_str(LEAT__LEASE_KEEP),
+                                p->was_ours
+                                    ? leat__id_format(p->reached, reached)
+                                    : leat_mem("", 0) };
+    return leat__script_send(c->cmd, &leat__script_topic_take, keys, 3, args, 6,
                              &(leat_send_opts){ .fn = on_taken, .arg = p },
                              err);
 }
@@ -379,33 +422,81 @@ static void on_beat(void *arg, const leat_reply *r, const leat_error *e)
     beaten(c);
 }
 
+static void fell_behind(part *p, leat_bytes last)
+{
+    char read[LEAT__ID_TEXT];
+    if (leat__part_epoch(p) != p->renew_epoch)
+        return;
+    tell_loss(p, last,
+              leat__id_format(leat__window_read_from(p->window), read));
+    p->told_loss = true;
+    leat__member_lost(p, p->renew_epoch);
+}
+
 static void on_renewed(void *arg, const leat_reply *r, const leat_error *e)
 {
     part *p = arg;
-    if (!e && leat_reply_int(r) == 0)
+    if (e)
+        return;
+    if (leat_reply_kind(r) == LEAT_REPLY_STRING)
+        fell_behind(p, leat_reply_bytes(r));
+    else if (leat_reply_int(r) == 0)
         leat__member_lost(p, p->renew_epoch);
+    else if (!e && leat__part_epoch(p) == p->renew_epoch)
+        p->unsure = false;
+}
+
+/* Nothing was handed out for a while, and others may have thought us dead. */
+static void doubt_leases(consumer *c, int64_t now_ns)
+{
+    int64_t until = atomic_load(&c->safe_until_ns);
+    if (!c->clustered || now_ns < until - c->opts.lease_ms * 1000000 / 3)
+        return;
+    for (uint32_t i = 0; i < c->owned_count; i++)
+        c->owned[i]->unsure = true;
+}
+
+/* After a new connection it may be another server's log.  The lease is taken
+ * anew where that has less than we read, which sets the group right. */
+static bool to_compare(const part *p, leat__id *read)
+{
+    *read = leat__window_read_from(p->window);
+    return p->compare && leat__id_cmp(*read, p->begin) != 0;
+}
+
+void leat__member_reconnected(consumer *c)
+{
+    for (uint32_t i = 0; i < c->owned_count; i++)
+        c->owned[i]->compare = true;
+    if (c->owned_count > 0)
+        leat__group_beat_now(c->machine);
 }
 
 static void renew(consumer *c)
 {
-    char epoch[LEAT__NUMBER];
+    char epoch[LEAT__NUMBER], id[LEAT__ID_TEXT];
     uint32_t n = c->owned_count < LEAT__RENEW_MAX ? c->owned_count
                                                   : LEAT__RENEW_MAX;
     for (uint32_t i = 0; i < n; i++) {
         part *p = c->owned[c->renew_turn++ % c->owned_count];
         if (p->gone)
             continue;
-        const leat_bytes key = leat__key_bytes(&p->lease);
+        const leat_bytes keys[] = { leat__key_bytes(&p->lease),
+                                    leat__key_bytes(&p->log) };
+        leat__id read;
+        size_t more = to_compare(p, &read);
         p->renew_epoch = leat__part_epoch(p);
         const leat_bytes args[] = {
             leat_str(c->nonce), leat__arg_int(epoch, (int64_t)p->renew_epoch),
-            leat_str(LEAT__LEASE_KEEP)
+            leat_str(LEAT__LEASE_KEEP), leat__id_format(read, id)
         };
-        if (leat__script_send(c->cmd, &leat__script_topic_renew, &key, 1, args,
-                              3,
+        if (leat__script_send(c->cmd, &leat__script_topic_renew, keys, 1 + more,
+                              args, 3 + more,
                               &(leat_send_opts){ .fn = on_renewed, .arg = p },
-                              NULL) != LEAT_OK)
+                              NULL) != LEAT_OK &&
+            !c->clustered)
             return;
+        p->compare = false;
     }
 }
 
@@ -415,6 +506,7 @@ static leat_code send_beat(consumer *c, const leat__group_action *a,
     const leat_bytes key = leat__key_bytes(&c->members);
     const leat_bytes args[] = { leat_str(c->nonce), a->record,
                                 leat_str(MEMBERS_KEEP) };
+    doubt_leases(c, now_ns);
     renew(c);
     leat__lag_step(c);
     c->beat_sent_ns = now_ns;
@@ -528,6 +620,7 @@ void leat__member_step(consumer *c, int64_t now_ns)
             continue;
         leat__drive_failed(c, &e, "the group");
         not_sent(c, &a, now_ns);
-        break;
+        if (!c->clustered || a.what == LEAT__GROUP_BEAT)
+            break;
     }
 }

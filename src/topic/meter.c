@@ -36,6 +36,10 @@ leat_code leat__consumer_meters_init(consumer_meters *m, leat_metrics *r,
                              "Entries that are no message.", l, err);
     m->rebalances = counter(r, "leat_rebalances_total",
                             "Partitions gained, handed over or lost.", l, err);
+    m->losses = counter(r, "leat_group_losses_total",
+                        "Times that a log was found to have lost what the "
+                        "group had read.",
+                        l, err);
     m->in_flight = leat_metrics_gauge(r, "leat_group_in_flight_messages",
                                       "Messages read and unsettled.", l, 3,
                                       err);
@@ -53,7 +57,8 @@ leat_code leat__consumer_meters_init(consumer_meters *m, leat_metrics *r,
         "From the server's time of an entry to its being handed out.", l, 3,
         err);
     bool all = m->consumed && m->redelivered && m->settled && m->rejected &&
-               m->stale && m->undecodable && m->rebalances && m->in_flight &&
-               m->owned && m->lag && m->settle_time && m->end_to_end;
+               m->stale && m->undecodable && m->rebalances && m->losses &&
+               m->in_flight && m->owned && m->lag && m->settle_time &&
+               m->end_to_end;
     return all ? LEAT_OK : LEAT_ENOMEM;
 }

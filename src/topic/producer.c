@@ -89,11 +89,13 @@ static leat_code make_memory(leat__producer *p, leat_error *err)
     p->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (p->event < 0)
         return leat__fail_errno(err, LEAT_EIO, errno, "eventfd");
-    return meter(p, err);
+    rc = leat__loss_new(p->topic, p->first, p->span, &p->loss, err);
+    return rc == LEAT_OK ? meter(p, err) : rc;
 }
 
 void leat__producer_free(leat__producer *p)
 {
+    leat__loss_free(p->loss);
     if (p->event >= 0)
         close(p->event);
     for (uint32_t i = 0; p->heads && i < p->span; i++)

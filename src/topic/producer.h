@@ -9,6 +9,7 @@
 #include "redis/conn.h"
 #include "redis/heir.h"
 #include "topic/backlog.h"
+#include "topic/loss.h"
 #include "topic/quota.h"
 #include "topic/topic.h"
 
@@ -82,6 +83,7 @@ struct leat__producer {
     leat_error why;   /* there is none */
     int64_t lost_ns;  /* by then what was accepted before the loss fails */
     uint64_t seen;    /* tail, at the last look */
+    leat__loss *loss;
 };
 
 /* One for `span` partitions from `first` on. */

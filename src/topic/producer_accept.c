@@ -96,6 +96,7 @@ static inline IN_LINE leat_code put_item(leat__producer *p, leat__offer *o,
     item->arg = o->arg;
     item->deadline_ns = o->deadline_ns;
     item->size = (uint32_t)(end - item->bytes);
+    item->partition = partition;
     leat__backlog_commit(&p->backlog, item);
     o->size += item->size;
     return LEAT_OK;

@@ -161,17 +161,45 @@ static void settle(leat__producer *p, const tally *y)
         leat__quota_give(p->quota, y->n, y->bytes);
 }
 
+/* A topic's callbacks never run beside each other. */
+static void begin_telling(leat__producer *p)
+{
+    if (p->quota)
+        pthread_mutex_lock(&p->quota->telling);
+}
+
+static void end_telling(leat__producer *p, const tally *y)
+{
+    if (p->quota)
+        pthread_mutex_unlock(&p->quota->telling);
+    settle(p, y);
+}
+
+static void note(leat__producer *p, const leat__item *item,
+                 const leat__verdict *v)
+{
+    if (v->code == LEAT_OK)
+        leat__loss_note(p->loss, item->partition,
+                        (leat_position){ .ms = v->ms, .seq = v->seq },
+                        leat_mem(item->bytes, item->size),
+                        p->heads[item->partition - p->first].n);
+}
+
 /* Tell all verdicts below `until`.  Only this thread moves head. */
 static void tell(leat__producer *p, uint64_t until)
 {
     tally y = { 0 };
+    if (p->head == until)
+        return;
+    begin_telling(p);
     for (uint64_t i = p->head; i < until; i++) {
         const leat__item *item = leat__backlog_next(&p->told);
         y.n++;
         y.bytes += item->size;
+        note(p, item, &p->verdicts[i & p->mask]);
         tell_verdict(item, &p->verdicts[i & p->mask], &y);
     }
-    settle(p, &y);
+    end_telling(p, &y);
 }
 
 /* What was accepted while there was a connection counts from its loss. */
@@ -189,13 +217,14 @@ static void fail_queued(leat__producer *p, int64_t now_ns, const leat_error *e)
     pthread_mutex_lock(&p->lock);
     uint64_t n = p->tail - p->head;
     pthread_mutex_unlock(&p->lock);
+    begin_telling(p);
     while (n-- > 0 && next_deadline(p) <= now_ns) {
         const leat__item *item = leat__backlog_next(&p->told);
         y.n++;
         y.bytes += item->size;
         tell_failure(item, e, &y);
     }
-    settle(p, &y);
+    end_telling(p, &y);
 }
 
 /* ---- away ------------------------------------------------------------- */
@@ -267,7 +296,9 @@ static void connect_once(leat__producer *p)
     if (stopping(p))
         return;
     leat_conn *c = dial(p);
-    if (c && leat__heir_take(&p->heir, c, &p->why) != LEAT_OK) {
+    if (c &&
+        (leat__heir_take(&p->heir, c, &p->why) != LEAT_OK ||
+         leat__loss_check(p->loss, c, p->heir.server, &p->why) != LEAT_OK)) {
         leat__conn_free(c);
         c = NULL;
     }
@@ -336,7 +367,9 @@ static void leave_useless(leat__producer *p)
     const leat__verdict *v = leat__producer_refusal(p);
     if (!c->t || leat__conn_waiting(c) > 0 || (!c->stale && !p->no_memory))
         return;
-    if (v)
+    if (leat__loss_suspects(p->loss))
+        leat__fail(&e, LEAT_ECONN, "an acknowledged message is missing");
+    else if (v)
         leat__fail_retriable(&e, v->code, v->retriable, "%s",
                              v->text ? v->text->msg : leat_code_text(v->code));
     else if (c->stale)
@@ -384,6 +417,8 @@ static void shorten(leat__producer *p, nap *z, bool sent_all)
         most = 0;
     else if (!for_ever)
         most = leat__deadline_ns(TICK_MS);
+    int64_t look = leat__loss_due(p->loss);
+    most = look < most ? look : most;
     if (most < z->until_ns)
         z->until_ns = most;
 }
@@ -401,6 +436,8 @@ static void turn(leat__producer *p, bool readable, nap *z)
     if (c->t && leat__outq_left(&c->out) > 0)
         (void)leat__conn_write_some(c, NULL);
     look_again(p);
+    if (c->t)
+        leat__loss_look(p->loss, c, leat__now_ns());
     if (c->t)
         sent = leat__producer_send(p);
     leave_useless(p);
@@ -451,4 +488,6 @@ void leat__producer_finish(leat__producer *p)
     leat__fail(&e, LEAT_ECLOSED, "not sent before the topic was closed: %.120s",
                p->why.msg);
     fail_queued(p, INT64_MAX, &e);
+    leat__loss_free(p->loss);
+    p->loss = NULL;
 }

@@ -223,30 +223,11 @@ static void give_back(leat__producer *p, uint64_t n)
     pthread_mutex_unlock(&p->lock);
 }
 
-static void ignore(void *arg, const leat_reply *r, const leat_error *e)
-{
-    (void)arg;
-    (void)r;
-    (void)e;
-}
-
-/* The next command goes through although the slot is not there yet. */
-__attribute__((noinline, cold)) static bool push_asking(leat_conn *c)
-{
-    static const char text[] = "*1\r\n$6\r\nASKING\r\n";
-    char *to = leat__outq_room(&c->out, sizeof text - 1, NULL);
-    if (!to)
-        return false;
-    memcpy(to, text, sizeof text - 1);
-    leat__conn_push(c, sizeof text - 1, &(leat__pending){ .fn = ignore });
-    return true;
-}
-
 static bool push(leat__producer *p)
 {
     leat__spot s = p->sent;
     const leat__item *item = leat__backlog_next(&s);
-    char *to = p->conn->asking && !push_asking(p->conn)
+    char *to = p->conn->asking && leat__conn_ask(p->conn, NULL) != LEAT_OK
                    ? NULL
                    : leat__outq_room(&p->conn->out, item->size, NULL);
     p->no_memory = !to;

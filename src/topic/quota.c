@@ -1,5 +1,5 @@
 /*
- * quota.c: how much a topic's producers may hold together.
+ * quota.c: what a topic's producers share.
  */
 #include "topic/quota.h"
 #include "base/thread.h"
@@ -9,14 +9,17 @@ leat_code leat__quota_init(leat__quota *q, const leat_topic_opts *opts,
 {
     *q = (leat__quota){ .opts = opts };
     leat_code rc = leat__cond_init(&q->room, err);
-    if (rc == LEAT_OK)
-        pthread_mutex_init(&q->lock, NULL);
+    if (rc != LEAT_OK)
+        return rc;
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_mutex_init(&q->telling, NULL);
     return rc;
 }
 
 void leat__quota_release(leat__quota *q)
 {
     pthread_cond_destroy(&q->room);
+    pthread_mutex_destroy(&q->telling);
     pthread_mutex_destroy(&q->lock);
 }
 

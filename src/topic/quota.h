@@ -1,8 +1,9 @@
 /*
- * quota.h: how much a topic's producers may hold together.
+ * quota.h: what a topic's producers share.
  *
  * max_queued and max_queued_bytes are the topic's, however many connections its
- * messages take.  Threads: shared.
+ * messages take; and outcomes are told one at a time, as with one producer.
+ * Threads: shared.
  */
 #ifndef LEAT_TOPIC_QUOTA_H
 #define LEAT_TOPIC_QUOTA_H
@@ -19,6 +20,7 @@ typedef struct leat__quota {
     size_t bytes;
     int waiting;
     bool closed;
+    pthread_mutex_t telling; /* held around callbacks */
 } leat__quota;
 
 leat_code leat__quota_init(leat__quota *q, const leat_topic_opts *opts,

@@ -4,10 +4,10 @@
  * A partition that may have more is read without waiting, one read at a time,
  * beside the scripts; about one batch is kept ahead of what is handed out, of a
  * long backlog a few.  One whose log gave fewer than asked for has no more: it
- * joins the read that waits inside the server, up to 64 partitions in one.
- * When a partition joins while that read waits without it, the read is ended
- * early (CLIENT UNBLOCK), or, where that is not permitted, by its own time
- * limit.
+ * joins the read that waits inside the server, up to 64 partitions in one; on a
+ * cluster it waits by itself (wait.c).  When a partition joins while that read
+ * waits without it, the read is ended early (CLIENT UNBLOCK), or, where that is
+ * not permitted, by its own time limit.
  *
  * All reads are plain XREAD behind the last entry that is in the window: they
  * change nothing on the server, so an answer that is lost costs nothing and a
@@ -83,7 +83,7 @@ static void take_entries(part *p, const leat_reply *entries, uint32_t max,
 }
 
 /* A key that is no stream will not become one by asking again. */
-static void read_failed(consumer *c, part *p, const leat_error *e)
+void leat__read_failed(consumer *c, part *p, const leat_error *e)
 {
     leat__drive_failed(c, e, "reading");
     if (p)
@@ -217,7 +217,7 @@ static void on_read(void *arg, const leat_reply *r, const leat_error *e)
     p->asked = 0;
     c->asked -= asked;
     if (e) {
-        read_failed(c, p, e);
+        leat__read_failed(c, p, e);
         return;
     }
     if (leat__part_epoch(p) != p->read_epoch)
@@ -244,7 +244,7 @@ static void read_on(consumer *c, int64_t now_ns)
         uint32_t n = appetite(c, p, 0, room_for(c, p));
         leat__id from = leat__window_read_from(p->window);
         if (n > 0 && send_read(p, from, n, &e) != LEAT_OK)
-            read_failed(c, p, &e);
+            leat__read_failed(c, p, &e);
     }
 }
 
@@ -264,10 +264,20 @@ static bool still_ours(const consumer *c, uint32_t i)
     return leat__part_epoch(p) == c->blk_set[i].epoch;
 }
 
-static void take_waited(consumer *c, part *p, const leat_reply *entries)
+static void take_waited(part *p, const leat_reply *entries, uint32_t asked)
 {
-    uint32_t room = room_for(c, p), asked = c->blk_asked;
+    uint32_t room = room_for(p->c, p);
     take_entries(p, entries, room < asked ? room : asked, asked);
+}
+
+void leat__read_came(part *p, const leat_reply *r, uint32_t asked)
+{
+    const leat_reply *entries;
+    bool map;
+    if (streams(r, &map) == 0)
+        return;
+    (void)stream_of(leat_reply_first(r), map, &entries);
+    take_waited(p, entries, asked);
 }
 
 /* Streams come in the order in which they were asked for. */
@@ -277,7 +287,7 @@ static void on_waited(void *arg, const leat_reply *r, const leat_error *e)
     bool map;
 
     if (e && e->code != LEAT_ECONN && e->code != LEAT_EUNKNOWN)
-        read_failed(c, NULL, e);
+        leat__read_failed(c, NULL, e);
     size_t n = e ? 0 : streams(r, &map);
     const leat_reply *at = n ? leat_reply_first(r) : NULL, *entries;
     for (uint32_t i = 0; n > 0 && i < c->blk_count; i++) {
@@ -288,7 +298,7 @@ static void on_waited(void *arg, const leat_reply *r, const leat_error *e)
         at = stream_of(at, map, &entries);
         n--;
         if (still_ours(c, i))
-            take_waited(c, p, entries);
+            take_waited(p, entries, c->blk_asked);
     }
     end_wait(c);
 }
@@ -299,7 +309,7 @@ void leat__read_reset(consumer *c)
     c->blk_id = 0;
 }
 
-static bool may_wait(const consumer *c, const part *p, int64_t now_ns)
+bool leat__read_idle(const consumer *c, const part *p, int64_t now_ns)
 {
     return p->caught_up && !p->gone && now_ns >= p->retry_ns &&
            appetite(c, p, 0, room_for(c, p)) > 0;
@@ -312,7 +322,7 @@ static uint32_t choose(consumer *c, int64_t now_ns, uint32_t *left_out)
     *left_out = 0;
     for (uint32_t i = 0; i < c->owned_count; i++) {
         part *p = c->owned[(c->blk_turn + i) % c->owned_count];
-        if (!may_wait(c, p, now_ns))
+        if (!leat__read_idle(c, p, now_ns))
             continue;
         if (n == LEAT__BLOCK_MAX) {
             ++*left_out;
@@ -375,7 +385,7 @@ static void wait_for_more(consumer *c, int64_t now_ns)
     c->blk_out = true;
     if (send_wait(c, n, each, ms, &e) != LEAT_OK) {
         end_wait(c);
-        read_failed(c, NULL, &e);
+        leat__read_failed(c, NULL, &e);
     }
 }
 
@@ -394,7 +404,7 @@ static void end_early(consumer *c, int64_t now_ns)
         return;
     for (uint32_t i = 0; i < c->owned_count; i++) {
         const part *p = c->owned[i];
-        if (p->blocked || !may_wait(c, p, now_ns))
+        if (p->blocked || !leat__read_idle(c, p, now_ns))
             continue;
         c->unblocking = leat_conn_send(c->cmd,
                                        LEAT_ARGS(leat_mem("CLIENT", 6),
@@ -414,6 +424,8 @@ void leat__read_more(consumer *c, int64_t now_ns)
 
 void leat__read_step(consumer *c, int64_t now_ns)
 {
+    if (c->waits)
+        leat__wait_step(c, now_ns);
     leat__read_more(c, now_ns);
     if (c->cmd && c->blk && !c->blk_out)
         wait_for_more(c, now_ns);

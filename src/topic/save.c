@@ -14,7 +14,8 @@
 #include "base/system.h"
 #include "topic/consumer.h"
 
-#include <stdio.h>
+#include <assert.h>
+#include <string.h>
 
 #define RETRY_NS INT64_C(50000000)
 
@@ -74,6 +75,7 @@ static void failed(saving *s, const leat_error *e)
     part *p = s->part;
     consumer *c = p->c;
     leat__drive_failed(c, e, "settling");
+    p->taught = false; /* it may be on another node by now */
     if (leat__part_epoch(p) != s->epoch) {
         tell_stale(c, &s->line);
         return;
@@ -113,6 +115,25 @@ static void pop(consumer *c, part *p)
     }
 }
 
+/* With the body: one try must do, see teach in drive.c, and which of a
+ * cluster's nodes have the script nobody knows. */
+static leat_code send_whole(part *p, const leat_bytes *keys,
+                            const leat_bytes *args, size_t n,
+                            const leat_send_opts *o, leat_error *err)
+{
+    enum { KEYS = 3, ARGS = 10 };
+    const leat__script *s = &leat__script_topic_save;
+    leat_bytes argv[3 + KEYS + ARGS] = { leat_mem("EVAL", 4),
+                                         leat_mem(s->body, s->body_size),
+                                         leat_mem("3", 1) };
+    assert(n <= ARGS);
+    memcpy(argv + 3, keys, KEYS * sizeof *keys);
+    memcpy(argv + 3 + KEYS, args, n * sizeof *args);
+    leat_code rc = leat_conn_send(p->c->cmd, argv, 3 + KEYS + n, o, err);
+    p->taught = rc == LEAT_OK;
+    return rc;
+}
+
 static leat_code send_state(part *p, const leat__window_saved *w, saving *s,
                             leat_error *err)
 {
@@ -135,10 +156,12 @@ static leat_code send_state(part *p, const leat__window_saved *w, saving *s,
         leat_str(c->group),
         leat_str(LEAT__LEASE_KEEP),
     };
-    return leat__script_send(c->cmd, &leat__script_topic_save, keys, 3, args,
-                             sizeof args / sizeof *args,
-                             &(leat_send_opts){ .fn = on_saved, .arg = s },
-                             err);
+    leat_send_opts o = { .fn = on_saved, .arg = s };
+    size_t n = sizeof args / sizeof *args;
+    if (c->clustered && !p->taught)
+        return send_whole(p, keys, args, n, &o, err);
+    return leat__script_send(c->cmd, &leat__script_topic_save, keys, 3, args, n,
+                             &o, err);
 }
 
 static bool send_save(part *p)
@@ -185,8 +208,9 @@ static int64_t save_at(const part *p)
 void leat__save_step(consumer *c, int64_t now_ns)
 {
     for (uint32_t i = 0; c->cmd && i < c->owned_count; i++)
-        if (save_at(c->owned[i]) <= now_ns && !send_save(c->owned[i]))
-            break;
+        if (save_at(c->owned[i]) <= now_ns && !send_save(c->owned[i]) &&
+            !c->clustered)
+            break; /* it is the same for all */
 }
 
 int64_t leat__save_due(const consumer *c)

@@ -108,8 +108,16 @@ static void survey(leat__group *g, struct leat__share_room *r, leat__plan *plan)
         r->owner[g->own[i].partition] = me;
 }
 
+/* It lives, and has said often enough since that it does not have it. */
+static bool unaware(const leat__group *g, const leat__peer *p,
+                    const struct note *n)
+{
+    return p->readable && n->beat > 0 && p->rec.beat >= n->beat + UNCLAIMED &&
+           g->now_ns - n->since_ns >= UNCLAIMED * g->o.lease_ns;
+}
+
 /* Drop the notes of what is no longer free; what is left is taken from its
- * owner if that is dead by now. */
+ * owner if that is dead by now, or does not know that it is. */
 static void heed_notes(leat__group *g, const struct leat__share_room *r)
 {
     size_t kept = 0;
@@ -122,7 +130,8 @@ static void heed_notes(leat__group *g, const struct leat__share_room *r)
             x->flags &= (uint8_t)~NOTED;
             continue;
         }
-        if (leat__peer_gone(g->view.peers[at])) {
+        const leat__peer *owner = g->view.peers[at];
+        if (leat__peer_gone(owner) || unaware(g, owner, &n)) {
             x->ref = (uint32_t)at + 1;
             x->flags &= (uint8_t)~NOTED;
             continue;

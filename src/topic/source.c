@@ -7,6 +7,8 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "base/thread.h"
+#include "redis/bundle.h"
+#include "redis/client.h"
 #include "topic/consumer.h"
 
 #include <errno.h>
@@ -28,19 +30,56 @@ enum {
     IN_FLIGHT_MAX = 1 << 20
 };
 
+#define TELL_NS INT64_C(200000000) /* for one node to say that it knows */
+#define SILENT_NS                                                              \
+    INT64_C(1000000000) /* until one that did not is tried again */
+
 /* ---- receive ---------------------------------------------------------- */
 
 /* Of what is not out for the first time the server has said that it knows, or
  * it is not ours any more. */
+static bool confirmed_one(const leat_delivery *d)
+{
+    const part *p = ((const handed *)d)->part;
+    return !d->redelivered || leat__part_epoch(p) != d->fence ||
+           (p->saves == 0 && !leat__window_unmarked(p->window));
+}
+
+/* The server refused the save that would have told it. */
+static bool refused(const leat_delivery *d, int64_t now_ns)
+{
+    const part *p = ((const handed *)d)->part;
+    return leat__part_epoch(p) == d->fence && now_ns < p->retry_ns;
+}
+
 static bool confirmed(leat_delivery **out, int n)
 {
-    for (int i = 0; i < n; i++) {
-        const part *p = ((handed *)out[i])->part;
-        if (out[i]->redelivered && leat__part_epoch(p) == out[i]->fence &&
-            (p->saves > 0 || leat__window_unmarked(p->window)))
+    int64_t now = leat__now_ns();
+    for (int i = 0; i < n; i++)
+        if (!confirmed_one(out[i]) && !refused(out[i], now))
             return false;
-    }
     return true;
+}
+
+/* On a cluster each node is told by itself: what one did not hear of goes back,
+ * the rest is given out.  A node that does not answer is left alone for a
+ * while: the others' messages would wait with each try. */
+static int keep_told(consumer *c, leat_delivery **out, int n)
+{
+    int64_t now = leat__now_ns();
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        part *p = ((handed *)out[i])->part;
+        bool untold = !confirmed_one(out[i]);
+        if (!untold && !refused(out[i], now)) {
+            out[kept++] = out[i];
+            continue;
+        }
+        leat__deliver_undo(c, &out[i], 1);
+        if (untold && now >= p->retry_ns)
+            p->retry_ns = now + SILENT_NS;
+    }
+    return kept;
 }
 
 /* Announce what was taken, and ask for more with it.  What is in the socket
@@ -51,6 +90,8 @@ static int announce(consumer *c, leat_delivery **out, int n)
 {
     int64_t now = leat__now_ns();
     int64_t until = now + c->opts.lease_ms * 1000000 / 3;
+    if (c->clustered && until > now + TELL_NS)
+        until = now + TELL_NS;
     leat__read_more(c, now);
     leat__save_step(c, now);
     bool told = leat__drive_flush(c);
@@ -58,6 +99,8 @@ static int announce(consumer *c, leat_delivery **out, int n)
         leat__drive(c, until);
         told = c->cmd && leat__now_ns() < until;
     }
+    if (c->cmd && c->clustered)
+        return keep_told(c, out, n);
     if (told)
         return n;
     leat__deliver_undo(c, out, n);
@@ -287,6 +330,7 @@ static void free_consumer(consumer *c)
 {
     leat_client_return(c->client, c->cmd);
     leat_client_return(c->client, c->blk);
+    leat__wait_close(c);
     leat__waiter_close(c->waiter);
     if (c->machine)
         settle_accounts(c);
@@ -485,9 +529,15 @@ static leat_code join(consumer *c, leat_error *err)
     if (rc != LEAT_OK)
         return rc;
     c->cmd = leat_client_lend(c->client, OPEN_MS, err);
-    c->blk = c->cmd ? leat_client_lend(c->client, OPEN_MS, err) : NULL;
-    if (!c->blk)
-        return err ? err->code : LEAT_ECONN;
+    if (!c->cmd)
+        return err->code;
+    leat__conn_impatient(c->cmd);
+    if (c->clustered)
+        rc = leat__wait_open(c, err);
+    else if (!(c->blk = leat_client_lend(c->client, OPEN_MS, err)))
+        rc = err->code;
+    if (rc != LEAT_OK)
+        return rc;
     leat__waker *w = leat__client_waker(c->client, err);
     c->waiter = w ? leat__waiter_open(w, leat__key_bytes(&c->members), err)
                   : NULL;
@@ -540,6 +590,7 @@ leat_source *leat_topic_source(leat_topic *t, const char *group,
     c->base.name = t->name;
     c->topic = t;
     c->client = t->client;
+    c->clustered = leat__client_clustered(c->client);
     c->wake_fd = c->ready_fd = -1;
     c->nap_ns = LEAT__LINGER_NS;
     c->backoff = (leat__backoff){ .base_ms = 10, .cap_ms = 1000 };

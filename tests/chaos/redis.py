@@ -148,7 +148,7 @@ class Run:
     def read(self):
         reader = self.rig.start([program("chaos/redis_worker"), "read",
                                  f"unix://{self.redis.path}",
-                                 str(self.ledgers)])
+                                 str(self.ledgers), str(WRITERS)])
         if reader.wait(120) != 0:
             sys.exit("the streams could not be read")
 

@@ -1,8 +1,10 @@
 /*
  * redis_worker.c: a process of the chaos run `redis`.
  *
- *   redis_worker write URL DIR N   writer N: numbered entries into its streams
- *   redis_worker read  URL DIR     all streams, as deliveries
+ *   redis_worker write URL DIR N [MS]
+ *                                  writer N: numbered entries into its streams,
+ *                                  a round every so many ms (1)
+ *   redis_worker read  URL DIR N   all streams of writers 1 to N, as deliveries
  *
  * A writer has four keys, a stream each.  It writes each attempt into its
  * ledger before the send and the outcome after it, and never sends a number
@@ -158,6 +160,8 @@ static bool some_work(leat_conn *conn)
     return ++rounds % TX_EVERY != 0 || transaction(conn, &keys[IN_TX]);
 }
 
+static int64_t pause_ms = 1;
+
 static void work(leat_client *c)
 {
     while (!stopping) {
@@ -166,7 +170,7 @@ static void work(leat_client *c)
         if (!conn)
             continue;
         while (!stopping && some_work(conn))
-            wait_nap(1);
+            wait_nap(pause_ms);
         if (leat_conn_drain(conn, 0, &e) != LEAT_OK)
             wait_nap(1);
         leat_client_return(c, conn);
@@ -289,32 +293,26 @@ static size_t read_page(leat_conn *conn, const char *name, struct key *k,
     return n;
 }
 
-static void read_key(leat_conn *conn, const char *name)
+static void read_key(leat_conn *conn, uint64_t number)
 {
-    struct key k = { .number = strtoull(name + strlen("log:"), NULL, 10) };
-    char from[64] = "-";
+    struct key k = { .number = number };
+    char from[64] = "-", name[32];
+    snprintf(name, sizeof name, "log:%llu", (unsigned long long)number);
     while (read_page(conn, name, &k, from, sizeof from) == PAGE)
         ;
 }
 
-static int reader(const char *url, const char *dir)
+static int reader(const char *url, const char *dir, unsigned long writers)
 {
     leat_error e;
-    leat_reply *names = NULL;
     leat_client *c = dial(url);
     leat_conn *conn = leat_client_lend(c, 5000, &e);
     book = ledger_open(dir, "reader");
-    if (!conn || !book ||
-        leat_client_call(c, LEAT_ARGS(leat_str("KEYS"), leat_str("log:*")),
-                         NULL, &names, &e) != LEAT_OK)
+    if (!conn || !book)
         die("cannot read", &e);
-    for (size_t i = 0; i < leat_reply_len(names); i++) {
-        char name[64];
-        leat_bytes n = leat_reply_bytes(leat_reply_at(names, i));
-        snprintf(name, sizeof name, "%.*s", (int)n.n, (const char *)n.p);
-        read_key(conn, name);
-    }
-    leat_reply_free(names);
+    for (unsigned long n = 1; n <= writers; n++)
+        for (unsigned i = 0; i < KEYS; i++)
+            read_key(conn, n * 10 + i + 1);
     leat_client_return(c, conn);
     leat_client_close(c);
     ledger_close(book);
@@ -323,10 +321,14 @@ static int reader(const char *url, const char *dir)
 
 int main(int argc, char **argv)
 {
-    if (argc == 5 && strcmp(argv[1], "write") == 0)
-        return writer(argv[2], argv[3], strtoul(argv[4], NULL, 10));
-    if (argc == 4 && strcmp(argv[1], "read") == 0)
-        return reader(argv[2], argv[3]);
-    fprintf(stderr, "usage: redis_worker write URL DIR N | read URL DIR\n");
+    unsigned long n = argc > 4 ? strtoul(argv[4], NULL, 10) : 0;
+    if (argc > 5)
+        pause_ms = strtoll(argv[5], NULL, 10);
+    if (n && strcmp(argv[1], "write") == 0)
+        return writer(argv[2], argv[3], n);
+    if (n && strcmp(argv[1], "read") == 0)
+        return reader(argv[2], argv[3], n);
+    fprintf(stderr, "usage: redis_worker write URL DIR N [MS] | "
+                    "read URL DIR N\n");
     return 1;
 }

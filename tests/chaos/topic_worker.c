@@ -14,6 +14,7 @@
  *   rate=N          a second at most (0: as fast as it goes)
  *   timeout=MS      to be sent while the server is away (60000)
  *   window=N        sent and unconfirmed (64)
+ *   republish=N     bytes held to be published again after a loss (0)
  *
  * A consumer writes down each delivery, effect, outcome of a settlement and
  * change of ownership, with partition and fence.
@@ -26,7 +27,9 @@
  *   threads=N       of the runner (4); 0: receive, settle and flush in a loop
  *
  * Both: topic=NAME partitions=N group=NAME answer=MS (the client's timeout),
- * led=1: orders are lines on stdin, `stats` and `quit`; its end is quit too.
+ * durability=N (the class of leat_durability: 0), replicas=N of it, log=LEVEL
+ * (1: errors), led=1: orders are lines on stdin, `stats` and `quit`; its end is
+ * quit too.
  *
  * The places of the failpoints: received, before_effect, after_effect,
  * after_settle (settled, perhaps not sent), after_flush (surely sent).
@@ -56,12 +59,12 @@ const char *__tsan_default_options(void)
     return "atexit_sleep_ms=0";
 }
 
-enum { BATCH = 64, OPEN_MS = 60000, END_MS = 60000 };
+enum { BATCH = 64, OPEN_MS = 60000, END_MS = 60000, KEY_SIZE = 32 };
 
 static struct {
     const char *topic, *group, *name, *order;
-    int64_t partitions, answer, led;
-    int64_t key, keys, count, rate, timeout, window;
+    int64_t partitions, answer, led, durability, replicas, log;
+    int64_t key, keys, count, rate, timeout, window, republish;
     int64_t lease, drain, block, in_flight, batch, work, limit, threads;
     uint64_t slow_id;
     int64_t slow_ms;
@@ -71,6 +74,7 @@ static struct {
         .order = "partition",
         .partitions = 4,
         .answer = 1000,
+        .log = LEAT_LOG_ERROR,
         .key = 1,
         .keys = 16,
         .timeout = 60000,
@@ -143,6 +147,10 @@ static bool set_number(const char *name, int64_t value)
         { "partitions", &o.partitions },
         { "answer", &o.answer },
         { "led", &o.led },
+        { "durability", &o.durability },
+        { "replicas", &o.replicas },
+        { "log", &o.log },
+        { "republish", &o.republish },
         { "key", &o.key },
         { "keys", &o.keys },
         { "count", &o.count },
@@ -190,7 +198,9 @@ static leat_client *dial(const char *url)
                               .timeout_ms = o.answer,
                               .connect_timeout_ms = o.answer,
                               .max_retry_ms = 100,
-                              .log = { log_line, NULL, LEAT_LOG_ERROR } };
+                              .durability = (leat_durability)o.durability,
+                              .replicas = (int)o.replicas,
+                              .log = { log_line, NULL, (leat_level)o.log } };
     int64_t end = wait_now_ms() + OPEN_MS;
     leat_error e = { 0 };
     for (;;) {
@@ -201,6 +211,20 @@ static leat_client *dial(const char *url)
     }
 }
 
+/* What the library found to be lost, as it was told. */
+static void on_loss(void *arg, const leat_loss *l)
+{
+    (void)arg;
+    ledger_record r = { .key = l->from.ms,
+                        .seq = l->from.seq,
+                        .id = l->to.ms,
+                        .fence = l->to.seq,
+                        .detail = (l->exact ? l->count : 0) << 16 |
+                                  (l->partition + 1) };
+    if (!ledger_write(book, LEDGER_LOSS, r))
+        die("the ledger cannot be written", NULL);
+}
+
 static leat_topic *open_topic(leat_client *c)
 {
     leat_topic_opts opts = { .auto_create = true,
@@ -208,7 +232,9 @@ static leat_topic *open_topic(leat_client *c)
                              .window = (int)o.window,
                              .max_queued = 4096,
                              .timeout_ms = o.timeout,
-                             .log = { log_line, NULL, LEAT_LOG_ERROR } };
+                             .on_loss = on_loss,
+                             .republish_bytes = (size_t)o.republish,
+                             .log = { log_line, NULL, (leat_level)o.log } };
     int64_t end = wait_now_ms() + OPEN_MS;
     leat_error e = { 0 };
     for (;;) {
@@ -222,6 +248,7 @@ static leat_topic *open_topic(leat_client *c)
 /* ---- producing -------------------------------------------------------- */
 
 static uint64_t *last_seq; /* of each key */
+static uint32_t *parts;    /* likewise, where they go */
 
 static void recall_file(const char *path)
 {
@@ -229,8 +256,8 @@ static void recall_file(const char *path)
     FILE *f = fopen(path, "r");
     while (f && fread(&r, sizeof r, 1, f) == 1) {
         uint64_t i = r.key - (uint64_t)o.key;
-        if (r.key >= (uint64_t)o.key && i < (uint64_t)o.keys &&
-            r.seq > last_seq[i])
+        if (r.kind == LEDGER_ATTEMPT && r.key >= (uint64_t)o.key &&
+            i < (uint64_t)o.keys && r.seq > last_seq[i])
             last_seq[i] = r.seq;
     }
     if (f)
@@ -258,6 +285,18 @@ static void note(ledger_kind kind, uint64_t id)
         die("the ledger cannot be written", NULL);
 }
 
+static void note_at(uint64_t id, const leat_position *at)
+{
+    ledger_record r = { .key = id >> 32,
+                        .seq = id & 0xffffffff,
+                        .id = id,
+                        .fence = at->ms,
+                        .detail = at->seq << 16 |
+                                  (parts[(id >> 32) - (uint64_t)o.key] + 1) };
+    if (!ledger_write(book, LEDGER_ACK, r))
+        die("the ledger cannot be written", NULL);
+}
+
 /* arg is the id itself. */
 static void on_published(void *arg, const leat_position *at,
                          const leat_error *e)
@@ -266,18 +305,35 @@ static void on_published(void *arg, const leat_position *at,
     if (!e && at->ms == 0 && at->seq == 0)
         die("persisted nowhere", NULL);
     if (!e)
-        note(LEDGER_ACK, id);
+        note_at(id, at);
     else
         note(e->code == LEAT_EUNKNOWN ? LEDGER_UNKNOWN : LEDGER_FAIL, id);
 }
 
+static void name_key(char key[KEY_SIZE], int64_t i)
+{
+    snprintf(key, KEY_SIZE, "key-%lld", (long long)(o.key + i));
+}
+
+static void find_partitions(leat_topic *t)
+{
+    char key[KEY_SIZE];
+    leat_error e = { 0 };
+    for (int64_t i = 0; i < o.keys; i++) {
+        name_key(key, i);
+        leat_msg m = { .key = leat_str(key) };
+        if (leat_topic_partition_of(t, &m, &parts[i], &e) != LEAT_OK)
+            die("no partition", &e);
+    }
+}
+
 static void publish(leat_topic *t, int64_t i)
 {
-    char key[32], body[64];
+    char key[KEY_SIZE], body[64];
     leat_error e = { 0 };
     uint64_t number = (uint64_t)(o.key + i);
     uint64_t id = number << 32 | ++last_seq[i];
-    snprintf(key, sizeof key, "key-%llu", (unsigned long long)number);
+    name_key(key, i);
     snprintf(body, sizeof body, "%llu", (unsigned long long)id);
     note(LEDGER_ATTEMPT, id);
     leat_msg m = { .key = leat_str(key), .body = leat_str(body) };
@@ -315,16 +371,19 @@ static int produce(leat_topic *t)
 static int producer(leat_client *c, const char *dir, const char *role)
 {
     last_seq = calloc((size_t)o.keys, sizeof *last_seq);
-    if (!last_seq)
+    parts = calloc((size_t)o.keys, sizeof *parts);
+    if (!last_seq || !parts)
         return 1;
     recall(dir, role);
     book = ledger_open(dir, role);
     if (!book)
         return 1;
     leat_topic *t = open_topic(c);
+    find_partitions(t);
     int code = produce(t);
     leat_topic_close(t);
     ledger_close(book);
+    free(parts);
     free(last_seq);
     return code;
 }
@@ -452,7 +511,7 @@ static int run_it(leat_source *s)
                            .max_in_flight = (int)o.in_flight,
                            .batch = (int)o.batch,
                            .max_processing_ms = o.limit,
-                           .log = { log_line, NULL, LEAT_LOG_ERROR } };
+                           .log = { log_line, NULL, (leat_level)o.log } };
     leat_run *r = leat_run_start(s, handler, NULL, &opts, &e);
     if (!r)
         die("run", &e);

@@ -36,20 +36,29 @@ static int teardown(void **state)
 }
 
 /* A client of the plainest kind, so that bytes can be counted. */
-static int dial(void)
+static int dial_from(const char *address)
 {
-    struct sockaddr_in a = { .sin_family = AF_INET };
+    struct sockaddr_in a = { .sin_family = AF_INET }, me = a;
     a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     a.sin_port = htons((uint16_t)tcpfault_port(proxy));
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct timeval wait = { .tv_sec = 5 };
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
+    if (address) {
+        assert_int_equal(inet_pton(AF_INET, address, &me.sin_addr), 1);
+        assert_int_equal(bind(fd, (struct sockaddr *)&me, sizeof me), 0);
+    }
     if (connect(fd, (struct sockaddr *)&a, sizeof a) == 0)
         return fd;
     int why = errno;
     close(fd);
     errno = why;
     return -1;
+}
+
+static int dial(void)
+{
+    return dial_from(NULL);
 }
 
 static void say(int fd, const char *text)
@@ -348,6 +357,39 @@ static void the_door_refuses_resets_hangs_and_opens_again(void **state)
     close(fd);
 }
 
+static void who_is_barred_is_cut_off_alone_and_reset_in_the_end(void **state)
+{
+    char buf[8];
+    int why;
+    (void)state;
+    int near = dial(), far = dial_from("127.0.0.2");
+    say(far, "PING\r\n");
+    assert_hears(far, "+PONG\r\n");
+    assert_false(tcpfault_bar(proxy, "nobody"));
+    assert_true(tcpfault_bar(proxy, "127.0.0.2"));
+    int late = dial_from("127.0.0.2");
+    wait_until(tcpfault_count(proxy).connections == 3, 30000);
+    say(far, "PING\r\n");
+    say(late, "PING\r\n");
+    say(near, "PING\r\n");
+    assert_hears(near, "+PONG\r\n");
+    assert_true(silent(far, 50) && silent(late, 50));
+
+    assert_true(tcpfault_bar(proxy, NULL));
+    assert_int_equal(hear(far, buf, 1, &why), 0);
+    assert_int_equal(why, ECONNRESET);
+    assert_int_equal(hear(late, buf, 1, &why), 0);
+    say(near, "PING\r\n");
+    assert_hears(near, "+PONG\r\n");
+    close(late);
+    late = dial_from("127.0.0.2");
+    say(late, "PING\r\n");
+    assert_hears(late, "+PONG\r\n");
+    close(near);
+    close(far);
+    close(late);
+}
+
 static void one_bit_is_flipped_where_asked(void **state)
 {
     (void)state;
@@ -474,6 +516,7 @@ int main(void)
         T(a_blackhole_swallows_one_direction),
         T(half_open_is_silent_both_ways),
         T(the_door_refuses_resets_hangs_and_opens_again),
+        T(who_is_barred_is_cut_off_alone_and_reset_in_the_end),
         T(one_bit_is_flipped_where_asked),
         T(a_line_is_injected_at_a_trigger),
         T(an_answered_command_never_reaches_the_server),

@@ -1,6 +1,6 @@
 /*
  * sweep.c: every allocation and every system call of the Redis layer, failed
- * once, against a real server.
+ * once, against a real server; a second program does the same over TLS.
  *
  * The scenario opens a client and does everything it can do once.  Each step
  * that changes something pushes its own number on the list "done", and writes
@@ -11,9 +11,16 @@
 #include "redis/script.h"
 #include "redis/waker.h"
 #include "support/allocfail.h"
+#ifdef OVER_TLS
+#include "tls_help.h"
+enum { STRIDE = SANITIZED ? 5 : 1 }; /* each run is a handshake or two */
+#else
+#include "support/server.h"
+enum { STRIDE = 1 };
+#endif
 #include "support/leat.h"
+#include "support/sysfail.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 enum {
@@ -31,8 +38,6 @@ enum {
     RUN_MS = 8000
 };
 
-static redis_server *server;
-static char url[256];
 static char *big;
 
 /* ---- what was told ---------------------------------------------------- */
@@ -370,7 +375,7 @@ static void sweep_allocations(bool forever)
     errors = 0;
     while ((one = fail_allocation(n, forever)) > 0) {
         failed += one;
-        n++;
+        n += STRIDE;
         assert_true(n < ALLOC_FAIL_MOST);
     }
     print_message("# %ld runs, %ld allocations failed, %ld errors told\n", n,
@@ -394,124 +399,24 @@ static void memory_may_end_at_any_allocation(void **state)
 
 /* ---- system calls ----------------------------------------------------- */
 
-enum fault { HARD, SOFT, SHORT };
-
-static struct {
-    enum fault kind;
-    atomic_long at, calls, fails;
-} sys;
-
-/* Is this the call to fail?  The errno depends on which it is, too. */
-static bool strikes(const int *errors_of, size_t n)
-{
-    long call_number = atomic_fetch_add(&sys.calls, 1) + 1;
-    if (sys.kind == SHORT || call_number != atomic_load(&sys.at))
-        return false;
-    atomic_fetch_add(&sys.fails, 1);
-    errno = errors_of[(size_t)call_number % n];
-    return true;
-}
-
-#define STRIKES(...)                                                           \
-    strikes((const int[]){ __VA_ARGS__ },                                      \
-            sizeof((const int[]){ __VA_ARGS__ }) / sizeof(int))
-
-static int sys_socket(void *arg, int domain, int type, int protocol)
-{
-    if (sys.kind == HARD && STRIKES(EMFILE, ENFILE, ENOBUFS))
-        return -1;
-    return leat_system_default()->socket(arg, domain, type, protocol);
-}
-
-static int sys_connect(void *arg, int fd, const struct sockaddr *a, socklen_t n)
-{
-    if (sys.kind == HARD ? STRIKES(ECONNREFUSED, ENOENT, ETIMEDOUT)
-                         : STRIKES(EAGAIN))
-        return -1;
-    return leat_system_default()->connect(arg, fd, a, n);
-}
-
-static bool recv_fails(size_t *n)
-{
-    if (sys.kind == HARD ? STRIKES(ECONNRESET, ETIMEDOUT, ENOMEM)
-                         : STRIKES(EINTR, EAGAIN))
-        return true;
-    if (sys.kind == SHORT && *n > 509)
-        *n = 509;
-    return false;
-}
-
-static ssize_t sys_recv(void *arg, int fd, void *buf, size_t n)
-{
-    return recv_fails(&n) ? -1 : leat_system_default()->recv(arg, fd, buf, n);
-}
-
-static ssize_t sys_recv_wait(void *arg, int fd, void *buf, size_t n)
-{
-    return recv_fails(&n) ? -1
-                          : leat_system_default()->recv_wait(arg, fd, buf, n);
-}
-
-static int sys_patience(void *arg, int fd, int64_t ns)
-{
-    if (sys.kind == HARD && STRIKES(ENOMEM, EBADF))
-        return -1;
-    return leat_system_default()->patience(arg, fd, ns);
-}
-
-static ssize_t sys_sendv(void *arg, int fd, const struct iovec *v, int n)
-{
-    struct iovec one = { v[0].iov_base, 1 };
-    if (sys.kind == HARD ? STRIKES(EPIPE, ECONNRESET, ENOBUFS)
-                         : STRIKES(EINTR, EAGAIN))
-        return -1;
-    if (sys.kind == SHORT)
-        return leat_system_default()->sendv(arg, fd, &one, 1);
-    return leat_system_default()->sendv(arg, fd, v, n);
-}
-
-static int sys_poll(void *arg, struct pollfd *p, nfds_t n, int64_t timeout_ns)
-{
-    if (sys.kind == HARD ? STRIKES(ENOMEM, EINVAL) : STRIKES(EINTR))
-        return -1;
-    return leat_system_default()->poll(arg, p, n, timeout_ns);
-}
-
-static void sys_heal(void)
-{
-    atomic_store(&sys.at, 0);
-}
-
 /* Counts memory as well; how many calls were failed. */
-static long fail_system_call(enum fault kind, long n)
+static long fail_system_call(enum sys_fault kind, long n)
 {
-    alloc_fail_install(ALLOC_FAIL_NEVER, false);
-    leat_system *s = &alloc_fail_state.sys;
-    s->socket = sys_socket;
-    s->connect = sys_connect;
-    s->recv = sys_recv;
-    s->recv_wait = sys_recv_wait;
-    s->patience = sys_patience;
-    s->sendv = sys_sendv;
-    s->poll = sys_poll;
-    sys.kind = kind;
-    atomic_store(&sys.calls, 0);
-    atomic_store(&sys.fails, 0);
-    atomic_store(&sys.at, n);
-    scenario(n, sys_heal);
+    sys_fail_install(kind, n);
+    scenario(n, sys_fail_heal);
     long live = alloc_fail_live();
     alloc_fail_remove();
     if (live != 0)
         fail_msg("%ld blocks leaked with system call %ld failing", live, n);
-    return atomic_load(&sys.fails);
+    return sys_fail_count();
 }
 
-static void sweep_system_calls(enum fault kind)
+static void sweep_system_calls(enum sys_fault kind)
 {
     long n = 1;
     errors = 0;
     while (fail_system_call(kind, n) > 0)
-        n++;
+        n += STRIDE;
     print_message("# %ld system calls failed, %ld errors told\n", n - 1,
                   errors);
     assert_true(n > 50);
@@ -520,14 +425,14 @@ static void sweep_system_calls(enum fault kind)
 static void any_one_system_call_may_fail(void **state)
 {
     (void)state;
-    sweep_system_calls(HARD);
+    sweep_system_calls(SYS_FAULT_HARD);
 }
 
 static void an_interrupted_system_call_changes_nothing(void **state)
 {
     (void)state;
     strict = true;
-    sweep_system_calls(SOFT);
+    sweep_system_calls(SYS_FAULT_SOFT);
     assert_int_equal(errors, 0);
 }
 
@@ -536,7 +441,7 @@ static void short_reads_and_writes_change_nothing(void **state)
     (void)state;
     strict = true;
     errors = 0;
-    (void)fail_system_call(SHORT, 0);
+    (void)fail_system_call(SYS_FAULT_SHORT, 0);
     assert_int_equal(errors, 0);
 }
 
@@ -544,12 +449,9 @@ static void short_reads_and_writes_change_nothing(void **state)
 
 static int start(void **state)
 {
-    (void)state;
-    server = redis_start(NULL);
     big = malloc(BIG);
-    if (!server || !big)
+    if (start_server(state) != 0 || !big)
         return -1;
-    redis_url(server, url, sizeof url);
     for (size_t i = 0; i < BIG; i++)
         big[i] = (char)(i * 2654435761u >> 13);
     redisReply *r = redis_raw(server, "SET big %b", big, (size_t)BIG);
@@ -559,10 +461,8 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     free(big);
-    redis_stop(server);
-    return 0;
+    return stop_server(state);
 }
 
 static int lenient(void **state)

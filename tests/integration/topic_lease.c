@@ -102,7 +102,7 @@ static const char *nth(const leat_reply *r, size_t i)
 
 static const char *taken(const leat_reply *r)
 {
-    assert_int_equal(leat_reply_len(r), 7);
+    assert_int_equal(leat_reply_len(r), 10);
     assert_string_equal(nth(r, 0), "1");
     for (size_t i = 0; i < 7; i++)
         assert_int_equal(leat_reply_kind(leat_reply_at(r, i)),
@@ -432,14 +432,52 @@ static void a_position_that_is_none_is_refused_before_any_write(void **state)
 static void a_known_group_goes_on_where_it_was(void **state)
 {
     (void)state;
+    redis_do(server, "XADD %s 7-0 f v", LOG);
     redis_do(server, "HSET %s c 5-1 m 7-0 n 12 s 6-0 t 5-2:1 q 9 e 4", CURSOR);
     const leat_reply *r = take_from(A, "", "end");
     taken(r);
+    assert_string_equal(nth(r, 8), "");
     assert_string_equal(nth(r, 2), "5-1");
     assert_string_equal(nth(r, 3), "7-0");
     assert_string_equal(nth(r, 4), "12");
     assert_string_equal(nth(r, 5), "6-0");
     assert_string_equal(nth(r, 6), "5-2:1");
+}
+
+/* What was written since may be among the last entries that are left. */
+static void a_group_goes_back_with_its_log(void **state)
+{
+    (void)state;
+    redis_do(server, "XADD %s 20000-3 f v", LOG);
+    redis_do(server, "HSET %s b 0-0 c 30000-1 m 30007-0 n 12 s 30006-0 q 9 e 4",
+             CURSOR);
+    const leat_reply *r = take_from(A, "", "end");
+    taken(r);
+    assert_string_equal(nth(r, 2), "10000-0");
+    assert_string_equal(nth(r, 3), "10000-0");
+    assert_string_equal(nth(r, 4), "");
+    assert_string_equal(nth(r, 5), "");
+    assert_string_equal(nth(r, 8), "20000-3");
+    assert_string_equal(nth(r, 9), "30007-0");
+    r = take_from(A, "", "end");
+    taken(r);
+    assert_string_equal(nth(r, 2), "10000-0");
+    assert_string_equal(nth(r, 8), "");
+}
+
+/* Never before where it started. */
+static void but_not_before_its_start(void **state)
+{
+    (void)state;
+    redis_do(server, "XADD %s 20000-3 f v", LOG);
+    redis_do(server, "HSET %s b 15000-7 c 30000-1 m 30007-0 q 9 e 4", CURSOR);
+    const leat_reply *r = take_from(A, "", "end");
+    taken(r);
+    assert_string_equal(nth(r, 2), "15000-7");
+    redis_do(server, "HSET %s b 25000-7 c 30000-1 m 30007-0 q 9 e 4", CURSOR);
+    r = take_from(A, "", "end");
+    taken(r);
+    assert_string_equal(nth(r, 2), "20000-3");
 }
 
 static void the_group_is_shown_to_the_servers_own_tools(void **state)
@@ -498,6 +536,8 @@ int main(void)
         T(a_new_group_starts_where_it_was_told),
         T(a_position_that_is_none_is_refused_before_any_write),
         T(a_known_group_goes_on_where_it_was),
+        T(a_group_goes_back_with_its_log),
+        T(but_not_before_its_start),
         T(the_group_is_shown_to_the_servers_own_tools),
         T(everything_works_on_a_server_that_is_full),
     };

@@ -102,6 +102,67 @@ static void any_one_allocation_may_fail_while_replicas_are_awaited(void **state)
     assert_int_equal(persisted, 0);
 }
 
+/* ---- losses ------------------------------------------------------------ */
+
+struct losing {
+    atomic_int told, republished;
+};
+
+static void on_loss(void *arg, const leat_loss *x)
+{
+    struct losing *l = arg;
+    atomic_fetch_add(&l->told, (int)x->count);
+    atomic_fetch_add(&l->republished, (int)x->republished);
+}
+
+static void publish_some(leat_topic *t, int n)
+{
+    for (int i = 0; i < n; i++)
+        (void)leat_topic_publish(t, &(leat_msg){ .body = leat_str("x") }, NULL,
+                                 NULL, NULL);
+    (void)leat_topic_flush(t, FLUSH_MS, NULL);
+}
+
+/* Everything is taken away, and the connection with it. */
+static void lose(void *arg)
+{
+    leat_client *c = leat_client_open(
+        url, &(leat_client_opts){ .timeout_ms = 300, .max_retry_ms = 5 }, NULL);
+    leat_topic_opts o = { .auto_create = true,
+                          .timeout_ms = SHORT_MS,
+                          .on_loss = on_loss,
+                          .loss_arg = arg,
+                          .republish_bytes = 10000 };
+    leat_topic *t = c ? leat_topic_open(c, "t", &o, NULL) : NULL;
+    if (t) {
+        publish_some(t, 5);
+        (void)redis_flush(server);
+        redis_do(server, "CLIENT KILL TYPE normal SKIPME yes");
+        publish_some(t, 5);
+    }
+    leat_topic_close(t);
+    leat_client_close(c);
+}
+
+/* What was told is never more than was lost, and nothing leaks. */
+static void memory_may_fail_while_a_loss_is_looked_into(void **state)
+{
+    int lost = 0, again = 0;
+    (void)state;
+    for (long n = 1; n < ALLOC_FAIL_MOST; n++) {
+        struct losing l = { 0 };
+        assert_true(redis_flush(server));
+        long failed = alloc_fail_run(lose, &l, n, n % 4 == 0);
+        assert_true(l.told <= 5 && l.republished <= l.told);
+        lost += l.told;
+        again += l.republished;
+        if (failed == 0)
+            break;
+    }
+    print_message("# %d told, %d published again\n", lost, again);
+    assert_true(lost > again && again > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -109,6 +170,7 @@ int main(void)
         cmocka_unit_test(memory_may_end_at_any_allocation),
         cmocka_unit_test(
             any_one_allocation_may_fail_while_replicas_are_awaited),
+        cmocka_unit_test(memory_may_fail_while_a_loss_is_looked_into),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -560,6 +560,29 @@ def c5_the_answer_to_taking_a_lease_is_lost(b):
     b.end(twice=7 * IN_FLIGHT)
 
 
+def c7_a_slow_and_shaky_network_moves_messages_in_order(b):
+    """Of every connection some answers in a hundred come late by 50 to 350 ms,
+    with all behind them, and one is a reset; producer and consumers alike.
+    Throughput is what is left of it: more than none."""
+    b.server()
+    proxy = b.proxy()
+    for n in (1, 2):
+        b.consume(f"c{n}", url=proxy.url, answer=5000, lease=10000)
+    p = b.produce(0, url=proxy.url, rate=500)
+    b.flowing()
+    for _ in range(4):
+        late = b.random.sample(range(1, 400), 24)
+        for frame in late:
+            proxy.order(f"rule dir=down frame={frame} do=delay ms="
+                        f"{b.random.randint(50, 350)}")
+        proxy.order(f"rule dir=down frame={b.random.randint(100, 200)} "
+                    "do=reset")
+        proxy.order("reset 0")
+        b.flowing(150)
+        proxy.order("clear")
+    b.end(p, twice=20 * IN_FLIGHT)
+
+
 def c9_a_consumer_cut_off_alone_is_fenced(b):
     b.server()
     proxy = b.proxy()
@@ -578,6 +601,44 @@ def c9_a_consumer_cut_off_alone_is_fenced(b):
         proxy.heal()
     b.shared_out(far, near)
     b.end(p, twice=2 * IN_FLIGHT)
+
+
+# ---- P: error replies -----------------------------------------------------
+
+def every_reply(b, replies):
+    """Each of these, to each command by which messages move; whoever gets it
+    goes on, and nothing is lost, repeated or told wrongly.  A proxy answers
+    in the server's place, so the command certainly did not run."""
+    b.server()
+    proxy = b.proxy()
+    b.consume("c", url=proxy.url, lease=20000)
+    p = b.produce(0, url=proxy.url, rate=1000)
+    b.flowing()
+    for reply in replies:
+        for name in ("EVALSHA", "XREAD", "XADD"):
+            rule = int(proxy.order(
+                f"rule dir=up command={name} do=answer times=3 "
+                f"bytes=-{reply}\\r\\n")[0].split()[1])
+            wait_for(lambda: proxy.order(f"fired {rule}")[0] == "fired 3",
+                     LONG, f"{reply} was told to {name}")
+            b.flowing(20)
+            proxy.order("clear")
+    b.end(p, twice=0)
+
+
+def p5_replies_of_a_cluster_in_motion_are_weather(b):
+    every_reply(b, ("TRYAGAIN Multiple keys request during rehashing of slot",
+                    "CLUSTERDOWN The cluster is down",
+                    "MOVED 3999 127.0.0.1:1", "ASK 3999 127.0.0.1:1"))
+
+
+def p9_replies_that_pass_are_waited_for(b):
+    every_reply(b, ("LOADING Redis is loading the dataset in memory",
+                    "BUSY Redis is busy running a script",
+                    "MASTERDOWN Link with MASTER is down",
+                    "READONLY You can't write against a read only replica.",
+                    "UNBLOCKED force unblock from blocking operation",
+                    "ERR max number of clients reached"))
 
 
 # ---- E: leases and time ---------------------------------------------------

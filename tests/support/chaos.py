@@ -7,6 +7,7 @@ each is killed when the run ends or, by the kernel, when it dies.
 """
 
 import argparse
+import contextlib
 import ctypes
 import json
 import os
@@ -20,7 +21,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("LEAT_BUILD", ROOT / "build"))
+BUILD = Path(os.environ.get("LEAT_BUILD", ROOT / "build")).resolve()
 PR_SET_PDEATHSIG = 1
 FAULTS = ("lost", "duplicated", "reordered", "stuck", "unexpected",
           "dishonest")
@@ -61,6 +62,7 @@ class Rig:
     def __init__(self):
         self.dir = Path(tempfile.mkdtemp(prefix="leat-chaos-", dir="/tmp"))
         self.children = []
+        self.bad = False    # then the directory stays, to be looked at
         self.counts = {"kills": 0, "pauses": 0, "cuts": 0}
 
     def __enter__(self):
@@ -75,7 +77,19 @@ class Rig:
                 p.kill()
         for p in self.children:
             p.wait()
-        shutil.rmtree(self.dir, ignore_errors=True)
+        if self.bad:
+            say(f"the ledgers are in {self.dir}")
+        else:
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def kept_if_bad(self):
+        """What goes wrong here leaves the directory."""
+        try:
+            yield
+        except Exception:
+            self.bad = True
+            raise
 
     def start(self, argv, **options):
         p = subprocess.Popen(argv, **{
@@ -84,10 +98,13 @@ class Rig:
         self.children.append(p)
         return p
 
-    def kill(self, p):
+    def end(self, p):
         p.kill()
         p.wait()
         self.children.remove(p)
+
+    def kill(self, p):
+        self.end(p)
         self.counts["kills"] += 1
 
     def pause(self, p, seconds):
@@ -208,8 +225,9 @@ class Proxy:
         self.order("reset 0")   # those that are half open
 
 
-def options(description):
+def options(description, more=lambda p: None):
     p = argparse.ArgumentParser(description=description)
+    more(p)
     p.add_argument("--seconds", type=float, default=30)
     p.add_argument("--seed", type=int,
                    default=int.from_bytes(os.urandom(4), "little"))

@@ -94,6 +94,7 @@ static redis_server *start_server(const cluster *c, int bus)
         if (n + 1 < MORE_LINES)
             lines[n++] = c->opts.config[i];
     return redis_start(&(redis_opts){ .tcp = true,
+                                      .tls = c->opts.tls,
                                       .aof = c->opts.aof,
                                       .password = c->opts.password,
                                       .config = lines });
@@ -113,10 +114,17 @@ static bool start_node(cluster *c)
     return said_ok(x->server, "CLUSTER SET-CONFIG-EPOCH %d", c->count);
 }
 
+/* By which clients and other nodes know it. */
+static int port_of(const cluster *c, int i)
+{
+    return c->opts.tls ? redis_tls_port(c->nodes[i].server)
+                       : redis_port(c->nodes[i].server);
+}
+
 static bool meet(cluster *c, int from, int to)
 {
     return said_ok(c->nodes[from].server, "CLUSTER MEET 127.0.0.1 %d %d",
-                   redis_port(c->nodes[to].server), c->nodes[to].bus);
+                   port_of(c, to), c->nodes[to].bus);
 }
 
 /* Looking */
@@ -136,10 +144,12 @@ unsigned cluster_slot(const char *key)
     return leat__crc16_slot(leat_str(key));
 }
 
+/* By either of its ports: who asks without TLS is told that without. */
 static int by_port(const cluster *c, long long port)
 {
     for (int i = 0; i < c->count; i++)
-        if (!c->nodes[i].gone && redis_port(c->nodes[i].server) == port)
+        if (!c->nodes[i].gone &&
+            (redis_port(c->nodes[i].server) == port || port_of(c, i) == port))
             return i;
     return -1;
 }
@@ -254,8 +264,7 @@ bool cluster_replicas_online(cluster *c)
                       "master_link_status", "up"))
             return false;
         char text[8192], mine[32];
-        snprintf(mine, sizeof mine, "port=%d,state=online",
-                 redis_port(c->nodes[i].server));
+        snprintf(mine, sizeof mine, "port=%d,state=online", port_of(c, i));
         redis_text(c->nodes[master].server, text, sizeof text,
                    "INFO replication");
         if (!strstr(text, mine))
@@ -369,15 +378,16 @@ void cluster_stop(cluster *c)
 
 static size_t add_address(const cluster *c, int i, char *buf, size_t size)
 {
-    int n = snprintf(buf, size, "127.0.0.1:%d", redis_port(c->nodes[i].server));
+    int n = snprintf(buf, size, "127.0.0.1:%d", port_of(c, i));
     return (size_t)n < size ? (size_t)n : size - 1;
 }
 
 static size_t add_head(const cluster *c, char *buf, size_t size)
 {
     const char *p = c->opts.password;
-    int n = snprintf(buf, size, "redis+cluster://%s%s%s", p ? ":" : "",
-                     p ? p : "", p ? "@" : "");
+    int n = snprintf(buf, size, "redis%s+cluster://%s%s%s",
+                     c->opts.tls ? "s" : "", p ? ":" : "", p ? p : "",
+                     p ? "@" : "");
     return (size_t)n < size ? (size_t)n : size - 1;
 }
 
@@ -431,7 +441,7 @@ bool cluster_move_begin(cluster *c, unsigned slot, int from, int to)
 
 static bool move_bytes(cluster *c, const void *key, size_t n, int from, int to)
 {
-    int port = redis_port(c->nodes[to].server);
+    int port = port_of(c, to);
     const char *p = c->opts.password;
     redisReply *r = p ? redis_raw(c->nodes[from].server,
                                   "MIGRATE 127.0.0.1 %d %b 0 10000 AUTH %s",

@@ -28,6 +28,7 @@ typedef struct cluster_opts {
     bool partial;            /* go on while some slots have no master  */
     redis_aof aof;
     const char *password;
+    const char *tls; /* directory of certificates, see certs.h         */
     const char *const *config; /* more lines for each, NULL-terminated   */
 } cluster_opts;
 
@@ -39,7 +40,8 @@ void cluster_stop(cluster *c); /* NULL is fine */
 int cluster_count(const cluster *c);
 redis_server *cluster_node(const cluster *c, int i);
 
-/* "redis+cluster://127.0.0.1:p0,127.0.0.1:p1,..." of all nodes, or of one. */
+/* "redis+cluster://127.0.0.1:p0,127.0.0.1:p1,..." of all nodes, or of one; with
+ * tls "rediss+cluster://" and the ports for it, without parameters. */
 char *cluster_url(const cluster *c, char *buf, size_t size);
 char *cluster_url_of(const cluster *c, int i, char *buf, size_t size);
 

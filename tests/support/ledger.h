@@ -45,6 +45,8 @@ typedef enum ledger_kind {
     LEDGER_EFFECT,
     LEDGER_SETTLED, /* detail: leat_code; for the reader, not the judge    */
     LEDGER_OWNER,   /* detail: leat_assign; likewise                       */
+    LEDGER_LOSS,    /* told: key-seq the first position, id-fence the last,
+                       detail the count << 16 | partition + 1; likewise    */
     LEDGER_KINDS_,
 } ledger_kind;
 
@@ -56,8 +58,9 @@ typedef struct ledger_record {
     uint64_t seq;    /* of the producer, within the key                      */
     uint64_t id;     /* of the message                                       */
     uint64_t place;  /* what was owned, from 1; 0: nothing                */
-    uint64_t fence;  /* under which lease                                 */
-    uint64_t detail; /* attempt, or as the kind says                      */
+    uint64_t fence;  /* under which lease; of an ACK: its position's ms   */
+    uint64_t detail; /* attempt, or as the kind says; of an ACK: the rest */
+                     /* of its position, seq << 16 | partition + 1        */
     int64_t ns;      /* monotonic: one clock for all processes of a machine  */
     uint64_t sum;    /* of the above: a torn record is seen                  */
 } ledger_record;

@@ -17,6 +17,7 @@
  * those whose pid is dead and that are older than an hour.
  */
 #include "support/redis.h"
+#include "support/shim_sync.h"
 #include "support/wait.h"
 
 #include <arpa/inet.h>
@@ -32,6 +33,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -54,11 +57,12 @@ struct redis_server {
     char program[PATH_SIZE];
     char dir[PATH_SIZE - 16]; /* room for the names in it */
     char socket[PATH_SIZE];
-    int port;
+    int port, tls_port;
     pid_t pid; /* 0: not running */
     pid_t watcher;
     int watch_fd; /* the watcher reads the other end */
     redisContext *side;
+    struct shim_sync *sync; /* mapped; NULL: without the shim */
 };
 
 static const char *const watch_script =
@@ -158,6 +162,7 @@ static void copy_opts(redis_server *s, const redis_opts *opts)
     s->opts.user = copy(s->opts.user);
     s->opts.password = copy(s->opts.password);
     s->opts.dir = copy(s->opts.dir);
+    s->opts.tls = copy(s->opts.tls);
     s->opts.clock_file = copy(s->opts.clock_file);
     s->users = copy_list(s->opts.users);
     s->config = copy_list(s->opts.config);
@@ -170,6 +175,7 @@ static void free_opts(redis_server *s)
     free((void *)s->opts.user);
     free((void *)s->opts.password);
     free((void *)s->opts.dir);
+    free((void *)s->opts.tls);
     free((void *)s->opts.clock_file);
     free_list(s->users);
     free_list(s->config);
@@ -238,25 +244,50 @@ static void write_users(const redis_server *s, FILE *f)
         fprintf(f, "user %s\n", s->users[i]);
 }
 
-/* Written at each start, as the port may change. */
-static bool write_config(const redis_server *s)
+/* Replicas and nodes of a cluster speak TLS to each other, too. */
+static void write_tls(const redis_server *s, FILE *f)
+{
+    const char *dir = s->opts.tls;
+    if (dir)
+        fprintf(f,
+                "tls-port %d\ntls-cert-file %s/server.crt\n"
+                "tls-key-file %s/server.key\ntls-ca-cert-file %s/ca.crt\n"
+                "tls-auth-clients no\ntls-replication yes\n"
+                "tls-cluster yes\n",
+                s->tls_port, dir, dir, dir);
+}
+
+static void write_data_config(const redis_server *s, FILE *f)
 {
     static const char *const sync[] = { "no", "everysec", "always" };
+    fprintf(f,
+            "save \"\"\nappendonly %s\nappendfsync %s\n"
+            "maxmemory-policy noeviction\ndatabases 16\n",
+            s->opts.aof ? "yes" : "no", sync[s->opts.aof]);
+}
+
+/* Written at each start, as the port may change; but a sentinel keeps in it
+ * what it has learnt. */
+static bool write_config(const redis_server *s)
+{
     char path[PATH_SIZE];
     snprintf(path, sizeof path, "%s/conf", s->dir);
+    if (s->opts.sentinel && access(path, F_OK) == 0)
+        return true;
     FILE *f = fopen(path, "we");
     if (!f)
         return false;
     fprintf(f,
             "dir %s\nunixsocket %s\nunixsocketperm 700\nport %d\n"
-            "bind 127.0.0.1\nlogfile %s/log\nsave \"\"\ndaemonize no\n"
-            "appendonly %s\nappendfsync %s\nmaxmemory-policy noeviction\n"
-            "always-show-logo no\ndatabases 16\n",
-            s->dir, s->socket, s->port, s->dir, s->opts.aof ? "yes" : "no",
-            sync[s->opts.aof]);
+            "bind 127.0.0.1\nlogfile %s/log\ndaemonize no\n"
+            "always-show-logo no\n",
+            s->dir, s->socket, s->port, s->dir);
+    if (!s->opts.sentinel)
+        write_data_config(s, f);
     if (s->opts.maxmemory)
         fprintf(f, "maxmemory %" PRId64 "\n", s->opts.maxmemory);
     write_users(s, f);
+    write_tls(s, f);
     for (size_t i = 0; s->config[i]; i++)
         fprintf(f, "%s\n", s->config[i]);
     return fclose(f) == 0;
@@ -322,51 +353,80 @@ static void tell_watcher(const redis_server *s, pid_t pid)
         fprintf(stderr, "redis_start: the watcher is gone\n");
 }
 
-/* The environment with the clock shim in front, or the plain one. */
-static char **child_env(const redis_server *s, char *preload, char *clock,
-                        size_t size)
+/* Room for what child_env adds. */
+struct extra {
+    char preload[2 * PATH_SIZE], clock[PATH_SIZE], sync[PATH_SIZE + 24];
+};
+
+static const char *shim(const char *variable, const char *built)
+{
+    const char *given = getenv(variable);
+    return given ? given : built;
+}
+
+/* The environment with the shims in front, or the plain one. */
+static char **child_env(const redis_server *s, struct extra *x)
 {
     extern char **environ;
     size_t n = 0;
     while (environ[n])
         n++;
-    char **env = calloc(n + 3, sizeof *env);
+    char **env = calloc(n + 4, sizeof *env);
     if (!env)
         return NULL;
     size_t out = 0;
     for (size_t i = 0; i < n; i++)
         if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0)
             env[out++] = environ[i];
-    if (s->opts.clock_file) {
-        const char *shim = getenv("LEAT_SHIM_CLOCK");
-        snprintf(preload, size, "LD_PRELOAD=%s", shim ? shim : SHIM_CLOCK);
-        snprintf(clock, size, "SHIM_CLOCK_FILE=%s", s->opts.clock_file);
-        env[out++] = preload;
-        env[out++] = clock;
-    }
+    snprintf(x->preload, sizeof x->preload, "LD_PRELOAD=%s:%s",
+             s->opts.clock_file ? shim("LEAT_SHIM_CLOCK", SHIM_CLOCK) : "",
+             s->sync ? shim("LEAT_SHIM_SYNC", SHIM_SYNC) : "");
+    snprintf(x->clock, sizeof x->clock, "SHIM_CLOCK_FILE=%s",
+             s->opts.clock_file ? s->opts.clock_file : "");
+    snprintf(x->sync, sizeof x->sync, "SHIM_SYNC_FILE=%s/sync", s->dir);
+    if (s->opts.clock_file || s->sync)
+        env[out++] = x->preload;
+    if (s->opts.clock_file)
+        env[out++] = x->clock;
+    if (s->sync)
+        env[out++] = x->sync;
     return env;
+}
+
+/* A file that may not grow is to a server what a full disk is: its write fails.
+ * The signal that comes with it stays ignored over exec. */
+static void limit_files(const redis_server *s)
+{
+    struct rlimit r = { (rlim_t)s->opts.file_limit, RLIM_INFINITY };
+    if (s->opts.file_limit == 0)
+        return;
+    (void)signal(SIGXFSZ, SIG_IGN);
+    (void)setrlimit(RLIMIT_FSIZE, &r);
 }
 
 static void run_server(const redis_server *s, const char *conf, char **env,
                        int go, int log)
 {
     char byte;
-    char *argv[] = { "redis-server", (char *)conf, NULL };
+    char *argv[] = { "redis-server", (char *)conf,
+                     s->opts.sentinel ? "--sentinel" : NULL, NULL };
     if (read(go, &byte, 1) != 1)
         _exit(0);
     int null = open("/dev/null", O_RDONLY);
     child_stdio(null, log);
+    limit_files(s);
     execve(s->program, argv, env);
     _exit(127);
 }
 
 static bool spawn_server(redis_server *s)
 {
-    char conf[PATH_SIZE], log[PATH_SIZE], preload[PATH_SIZE], clk[PATH_SIZE];
+    char conf[PATH_SIZE], log[PATH_SIZE];
+    struct extra x;
     snprintf(conf, sizeof conf, "%s/conf", s->dir);
     snprintf(log, sizeof log, "%s/log", s->dir);
     int go[2];
-    char **env = child_env(s, preload, clk, sizeof preload);
+    char **env = child_env(s, &x);
     int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (!env || fd < 0 || pipe2(go, O_CLOEXEC) != 0) {
         free(env);
@@ -480,17 +540,38 @@ static bool start_once(redis_server *s)
     return true;
 }
 
-/* With tcp the port may be taken in between: try some. */
+/* With tcp or tls the port may be taken in between: try some. */
 static bool start(redis_server *s)
 {
-    for (int i = 0; i < (s->opts.tcp ? PORT_TRIES : 1); i++) {
+    bool ports = s->opts.tcp || s->opts.tls;
+    for (int i = 0; i < (ports ? PORT_TRIES : 1); i++) {
         if (s->opts.tcp && (i > 0 || s->port == 0))
             s->port = free_port();
+        if (s->opts.tls && (i > 0 || s->tls_port == 0))
+            s->tls_port = free_port();
         if (start_once(s))
             return true;
     }
     show_log(s, "not ready");
     return false;
+}
+
+static bool map_sync(redis_server *s)
+{
+    char path[PATH_SIZE];
+    if (!s->opts.sync_shim)
+        return true;
+    snprintf(path, sizeof path, "%s/sync", s->dir);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return false;
+    void *p = MAP_FAILED;
+    if (ftruncate(fd, sizeof *s->sync) == 0)
+        p = mmap(NULL, sizeof *s->sync, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                 0);
+    close(fd);
+    s->sync = p == MAP_FAILED ? NULL : p;
+    return s->sync != NULL;
 }
 
 redis_server *redis_start(const redis_opts *opts)
@@ -505,7 +586,7 @@ redis_server *redis_start(const redis_opts *opts)
                         "or install redis-tools\n");
         goto fail;
     }
-    if (!make_dir(s) || !start_watcher(s)) {
+    if (!make_dir(s) || !map_sync(s) || !start_watcher(s)) {
         fprintf(stderr, "redis_start: %s: %s\n", s->dir, strerror(errno));
         goto fail;
     }
@@ -528,6 +609,8 @@ void redis_stop(redis_server *s)
         close(s->watch_fd);
     if (s->watcher > 0)
         waitpid(s->watcher, NULL, 0);
+    if (s->sync)
+        munmap(s->sync, sizeof *s->sync);
     free_opts(s);
     free(s);
 }
@@ -535,6 +618,55 @@ void redis_stop(redis_server *s)
 void redis_kill(redis_server *s)
 {
     end_server(s, SIGKILL);
+}
+
+/* The power cut */
+
+struct shim_sync *redis_sync(redis_server *s)
+{
+    return s->sync;
+}
+
+static int64_t synced_length(const struct shim_sync *sync, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    uint64_t file = fd >= 0 ? shim_sync_file(fd) : 0;
+    if (fd >= 0)
+        close(fd);
+    for (int i = 0; file && i < SHIM_SYNC_FILES; i++)
+        if (sync->files[i].file == file)
+            return sync->files[i].length;
+    return 0;
+}
+
+static const struct shim_sync *cutting; /* nftw passes no argument */
+
+/* Only data: the rig's own files are no part of the disk. */
+static int cut_one(const char *path, const struct stat *st, int type,
+                   struct FTW *where)
+{
+    static const char *const ours[] = { "conf", "log", "s", "sync" };
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        if (where->level == 1 && strcmp(path + where->base, ours[i]) == 0)
+            return 0;
+    if (type != FTW_F)
+        return 0;
+    int64_t keep = synced_length(cutting, path);
+    if (keep < st->st_size && truncate(path, keep) != 0)
+        fprintf(stderr, "redis_power_cut: %s: %s\n", path, strerror(errno));
+    return 0;
+}
+
+void redis_power_cut(redis_server *s)
+{
+    end_server(s, SIGKILL);
+    cutting = s->sync;
+    (void)nftw(s->dir, cut_one, 16, FTW_PHYS);
+}
+
+void redis_set_file_limit(redis_server *s, int64_t bytes)
+{
+    s->opts.file_limit = bytes;
 }
 
 void redis_shutdown(redis_server *s)
@@ -578,6 +710,11 @@ int redis_port(const redis_server *s)
     return s->port;
 }
 
+int redis_tls_port(const redis_server *s)
+{
+    return s->tls_port;
+}
+
 pid_t redis_pid(const redis_server *s)
 {
     return s->pid;
@@ -597,6 +734,15 @@ char *redis_url_unix(const redis_server *s, char *buf, size_t size)
     char who[256];
     url_user(s, who, sizeof who);
     snprintf(buf, size, "unix://%s%s", who, s->socket);
+    return buf;
+}
+
+char *redis_url_tls(const redis_server *s, char *buf, size_t size)
+{
+    char who[256];
+    url_user(s, who, sizeof who);
+    snprintf(buf, size, "rediss://%slocalhost:%d?cafile=%s/ca.crt", who,
+             s->tls_port, s->opts.tls);
     return buf;
 }
 

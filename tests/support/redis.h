@@ -32,13 +32,18 @@ typedef enum redis_aof {
 typedef struct redis_opts {
     redis_aof aof;
     bool tcp;                  /* listen on 127.0.0.1 as well               */
+    const char *tls;           /* and with TLS, by the ca and server of this
+                                  directory (certs.h); clients need none    */
     const char *user;          /* with all rights; "default" is switched off */
     const char *password;      /* of user, or without user: requirepass     */
     const char *const *users;  /* more "name rule rule", NULL-terminated    */
     const char *const *config; /* more lines of configuration, likewise     */
     int64_t maxmemory;         /* bytes, noeviction; 0: no limit            */
+    bool sentinel;             /* a sentinel; config says of what           */
     const char *dir;           /* work in this directory and leave it there */
     const char *clock_file;    /* run under shim_clock with this file       */
+    bool sync_shim;            /* run under shim_sync, see redis_sync       */
+    int64_t file_limit;        /* bytes a file of it may have: a full disk  */
     bool loading_is_ready;     /* ready when PING is answered by -LOADING   */
     int64_t start_ms;          /* to become ready; 0: 20 s                  */
 } redis_opts;
@@ -52,6 +57,17 @@ void redis_stop(redis_server *s);
 
 /* kill -9, and wait for the end.  The data stay for redis_restart. */
 void redis_kill(redis_server *s);
+
+/* With sync_shim: how its syncs behave; owned by s, and kept over restarts. */
+struct shim_sync;
+struct shim_sync *redis_sync(redis_server *s);
+
+/* With sync_shim: kill -9, and its files lose what was not synced.  Those that
+ * never were are emptied. */
+void redis_power_cut(redis_server *s);
+
+/* From the next start on. */
+void redis_set_file_limit(redis_server *s, int64_t bytes);
 
 /* SIGTERM, so that it saves what it is configured to save. */
 void redis_shutdown(redis_server *s);
@@ -73,6 +89,11 @@ const char *redis_socket(const redis_server *s);
 const char *redis_dir(const redis_server *s);
 int redis_port(const redis_server *s); /* 0 without tcp */
 pid_t redis_pid(const redis_server *s);
+
+int redis_tls_port(const redis_server *s); /* 0 without tls */
+
+/* "rediss://localhost:port?cafile=..." of a server with tls. */
+char *redis_url_tls(const redis_server *s, char *buf, size_t size);
 
 /* "unix:///tmp/.../s" or, with tcp, "redis://127.0.0.1:port", with user and
  * password where there are any.  Returns buf; 256 bytes are plenty. */

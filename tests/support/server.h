@@ -13,7 +13,7 @@
 static redis_server *server;
 static char url[256];
 
-static int start_server(void **state)
+static inline int start_server(void **state)
 {
     (void)state;
     server = redis_start(NULL);
@@ -23,7 +23,7 @@ static int start_server(void **state)
     return 0;
 }
 
-static int stop_server(void **state)
+static inline int stop_server(void **state)
 {
     (void)state;
     redis_stop(server);

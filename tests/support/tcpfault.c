@@ -117,6 +117,13 @@ static void free_conn(conn *c)
     free(c);
 }
 
+/* An address of IPv4; 0 of a Unix socket. */
+static uint32_t ip_of(const struct sockaddr_storage *a)
+{
+    const struct sockaddr_in *in = (const struct sockaddr_in *)a;
+    return a->ss_family == AF_INET ? in->sin_addr.s_addr : 0;
+}
+
 static conn *new_conn(int no, int fd)
 {
     conn *c = calloc(1, sizeof *c);
@@ -140,7 +147,10 @@ static conn *new_conn(int no, int fd)
 
 static void welcome(tcpfault *f)
 {
-    int fd = accept4(f->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    struct sockaddr_storage from = { 0 };
+    socklen_t len = sizeof from;
+    int fd = accept4(f->listen_fd, (struct sockaddr *)&from, &len,
+                     SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
         return;
     no_delay(fd);
@@ -152,9 +162,10 @@ static void welcome(tcpfault *f)
     conn *c = new_conn((int)f->counts.connections, fd);
     if (!c)
         return;
+    c->from = ip_of(&from);
     f->conns[f->nconns++] = c;
     tcpfault__note(f, c, TCPFAULT_UP, "open", 0);
-    if (f->door == TCPFAULT_HANG_NEW)
+    if (f->door == TCPFAULT_HANG_NEW || (f->barred && c->from == f->barred))
         c->dead = true;
     else
         dial(f, c);
@@ -211,6 +222,8 @@ static int wait_ms(const tcpfault *f)
         return 0;
     for (int i = 0; i < f->nconns; i++) {
         const conn *c = f->conns[i];
+        if (c->dead || c->gone)
+            continue; /* nobody will do what its times are for */
         int64_t times[] = { c->retry_ms, c->fin_until_ms, c->lane[0].until_ms,
                             c->lane[1].until_ms };
         for (int k = 0; k < 4; k++)
@@ -529,6 +542,34 @@ void tcpfault_set_door(tcpfault *f, tcpfault_door door)
     f->door = door;
     let_turn_locked(f);
     pthread_mutex_unlock(&f->lock);
+}
+
+/* Which connections a bar is about. */
+static void set_dead_locked(tcpfault *f, uint32_t from, bool dead)
+{
+    for (int i = 0; i < f->nconns; i++) {
+        conn *c = f->conns[i];
+        if (c->gone || !from || c->from != from)
+            continue;
+        c->dead = dead;
+        if (!dead)
+            tcpfault__reset_conn(f, c);
+    }
+}
+
+bool tcpfault_bar(tcpfault *f, const char *from)
+{
+    struct in_addr a = { 0 };
+    if (from && inet_pton(AF_INET, from, &a) != 1)
+        return false;
+    pthread_mutex_lock(&f->lock);
+    set_dead_locked(f, f->barred, false);
+    f->barred = a.s_addr;
+    set_dead_locked(f, f->barred, true);
+    f->again = true;
+    let_turn_locked(f);
+    pthread_mutex_unlock(&f->lock);
+    return true;
 }
 
 tcpfault_counts tcpfault_count(tcpfault *f)

@@ -128,6 +128,12 @@ void tcpfault_drop(tcpfault *f, int conn, bool reset);
 
 void tcpfault_set_door(tcpfault *f, tcpfault_door door);
 
+/* Clients of this IPv4 address are cut off, those that are there and those that
+ * come: half open, while all others go on.  NULL: nobody; who was is reset.
+ * Servers get an address of their own by bind-source-addr.  False if it is no
+ * address. */
+bool tcpfault_bar(tcpfault *f, const char *from);
+
 tcpfault_counts tcpfault_count(tcpfault *f);
 
 /* How often a rule fired; 0 for numbers from before the last clear. */

@@ -59,6 +59,7 @@ typedef struct conn {
     int client, server; /* -1: closed */
     bool connecting;
     bool dead;            /* half open */
+    uint32_t from;        /* the client's address, 0: a Unix socket */
     bool gone;            /* to be freed */
     int64_t retry_ms;     /* connect again then */
     int64_t fin_until_ms; /* cut: closed at the latest then */
@@ -85,6 +86,7 @@ struct tcpfault {
     char path[sizeof((struct sockaddr_un *)0)->sun_path];
     address target;
     tcpfault_door door;
+    uint32_t barred; /* nothing passes for clients of this address */
     rule rules[TCPFAULT_RULES];
     int nrules;
     int first_rule; /* number of rules[0]: numbers are not used twice */

@@ -13,6 +13,7 @@
  *   clear   release   fired N   counts   events
  *   drop N | reset N         connection N, 0: all; by FIN or RST
  *   door open|refuse|reset|hang
+ *   bar [ADDRESS]            nothing passes for clients from there; none: all
  *   target ADDRESS
  *   quit
  */
@@ -184,6 +185,8 @@ static const char *obey(tcpfault *f, char *line, FILE *out)
         return set_door(f, arg);
     if (strcmp(verb, "target") == 0)
         return tcpfault_target(f, arg) ? NULL : "no address";
+    if (strcmp(verb, "bar") == 0)
+        return tcpfault_bar(f, *arg ? arg : NULL) ? NULL : "no address";
     if (strcmp(verb, "clear") == 0)
         tcpfault_clear(f);
     else if (strcmp(verb, "release") == 0)

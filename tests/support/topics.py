@@ -14,7 +14,8 @@ from collections import namedtuple
 
 from chaos import program, say, wait_for
 
-ATTEMPT, ACK, FAIL, UNKNOWN, DELIVERY, EFFECT, SETTLED, OWNER = range(1, 9)
+(ATTEMPT, ACK, FAIL, UNKNOWN, DELIVERY, EFFECT, SETTLED, OWNER,
+ LOSS) = range(1, 10)
 ASSIGNED, REVOKED, LOST = range(3)
 OK, STALE = 0, 16           # leat_code
 RECORD = struct.Struct("=IIQQQQQQqQ")
@@ -31,7 +32,8 @@ class Ledgers:
         self.records = []
         self.acked, self.effected = {}, {}  # key: a byte for each seq
         self.missing = 0        # acknowledged, without an effect
-        self.counts = [0] * 9
+        self.counts = [0] * 10
+        self.kept = {ACK: [], LOSS: []}
         self.lost = []          # partitions taken from live owners
         self.twice = 0          # effects beyond the first
 
@@ -69,6 +71,8 @@ class Ledgers:
         if self.keep:
             self.records.append(r)
         self.counts[r.kind] += 1
+        if r.kind in self.kept:
+            self.kept[r.kind].append(r)
         if r.kind == ACK and self.mark(self.acked, r):
             self.missing += not self.marked(self.effected, r)
         elif r.kind == EFFECT:

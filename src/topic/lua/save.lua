@@ -33,6 +33,9 @@ redis.call('PEXPIRE', KEYS[1], ARGV[10])
 redis.call('HSET', KEYS[2], 'q', ARGV[3], 'c', ARGV[4], 'm', ARGV[5],
            'n', ARGV[6], 's', ARGV[7], 't', ARGV[8])
 if cursor[2] ~= ARGV[4] then
-    redis.pcall('XGROUP', 'SETID', KEYS[3], ARGV[9], ARGV[4])
+    local set = redis.pcall('XGROUP', 'SETID', KEYS[3], ARGV[9], ARGV[4])
+    if set.err then -- somebody destroyed it
+        redis.pcall('XGROUP', 'CREATE', KEYS[3], ARGV[9], ARGV[4])
+    end
 end
 return '1'

@@ -4,14 +4,17 @@
 -- KEYS   1 lease   hash: o owner's nonce or "", e epoch, to promised nonce or ""
 --        2 cursor  hash: e epoch, c last settled position, m read mark,
 --                  n entries ever added up to c ("" unknown), s settled ranges,
---                  t attempts, q number of the last save
+--                  t attempts, q number of the last save, b c at the start
 --        3 log     stream
 -- ARGV   1 our nonce
 --        2 nonce judged dead, or ""
 --        3 where a new group starts: "start", "end", "MS-SEQ", "@MS"
 --        4 name of the group, mirrored for the server's own tools
 --        5 milliseconds after which a forgotten lease is swept away
--- result {"1", epoch, c, m, n, s, t}   it is ours
+--        6 position that we know the group to have reached, or ""
+-- result {"1", epoch, c, m, n, s, t, b, f, w}   it is ours
+--             f last id of the log, if that has fallen behind the group, which
+--             was at w; else both ""
 --        {"0", nonce}                  it is this one's, or promised to it
 -- states free | promised to us or to the dead | the dead's | ours  ->  ours,
 --        always with a higher epoch, which fences all who had it before
@@ -20,10 +23,16 @@
 -- is not the one judged dead keeps it; if it was free we own what we do not
 -- know of, and find out by taking it once more.  A member judged dead that came
 -- back meanwhile is fenced at its next step: nothing is settled twice.
+--
+-- A log can lose its end, by a crash or a failover, and what is written next may
+-- then get ids that the group believes to be behind it.  So the group goes back
+-- with the log, and somewhat more: what was written since then is among the
+-- last entries, and better read twice than not at all.
 
 local me, dead, start = ARGV[1], ARGV[2], ARGV[3]
+local known = ARGV[6] or ''
 local lease = redis.call('HMGET', KEYS[1], 'o', 'e', 'to')
-local cur = redis.call('HMGET', KEYS[2], 'c', 'm', 'n', 's', 't', 'e')
+local cur = redis.call('HMGET', KEYS[2], 'c', 'm', 'n', 's', 't', 'e', 'b')
 
 local function yields(nonce)
     return not nonce or nonce == '' or nonce == me or
@@ -73,12 +82,46 @@ local function begin()
     return string.match(start, '^%d+%-%d+$'), ''
 end
 
-local c, n = cur[1], cur[3]
-if not c then
-    c, n = begin()
+local c, n, new = cur[1], cur[3], not cur[1]
+local m, s, t, b = cur[2] or c, cur[4], cur[5], cur[7]
+if new then
+    if known ~= '' then
+        c, n = known, ''
+    else
+        c, n = begin()
+    end
     if not c then
         return redis.error_reply('ERR not a position to start from')
     end
+    m, s, t, b = c, '', '', c
+end
+
+-- What is no position is nowhere.
+local function above(x, y)
+    local xm, xs = string.match(x, '^(%d+)-(%d+)$')
+    local ym, ys = string.match(y, '^(%d+)-(%d+)$')
+    if not xm or not ym then
+        return false
+    end
+    if xm ~= ym then
+        return tonumber(xm) > tonumber(ym)
+    end
+    return tonumber(xs) > tonumber(ys)
+end
+
+-- Where it started it may be ahead of the log without having lost anything.
+local OVERLAP_MS = 10000
+local facts = stream()
+local last, fell, was = facts and facts['last-generated-id'] or '0-0', '', ''
+local top = above(c, m) and c or m
+if above(top, last) and (top ~= b or (new and known ~= '')) then
+    fell, was = last, top
+    local ms = tonumber(string.match(last, '^%d+')) - OVERLAP_MS
+    c = string.format('%.0f-0', math.max(ms, 0))
+    if b and above(b, c) then
+        c = above(b, last) and last or b
+    end
+    m, n, s, t = c, '', '', ''
 end
 
 local epoch = string.format('%.0f', math.max(
@@ -89,9 +132,12 @@ redis.call('PEXPIRE', KEYS[1], ARGV[5])
 redis.call('HSET', KEYS[1], 'o', me, 'e', epoch, 'to', '')
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
 redis.call('HSET', KEYS[2], 'e', epoch, 'q', '0')
-if not cur[1] then
-    redis.call('HSET', KEYS[2], 'c', c, 'm', c, 'n', n, 's', '', 't', '')
+if new then
+    redis.call('HSET', KEYS[2], 'b', c)
+end
+if new or fell ~= '' then
+    redis.call('HSET', KEYS[2], 'c', c, 'm', m, 'n', n, 's', s, 't', t)
 end
 -- BUSYGROUP says that it is there.
 redis.pcall('XGROUP', 'CREATE', KEYS[3], ARGV[4], c, 'MKSTREAM')
-return {'1', epoch, c, cur[2] or c, n or '', cur[4] or '', cur[5] or ''}
+return {'1', epoch, c, m or c, n or '', s or '', t or '', b or '', fell, was}

@@ -171,12 +171,18 @@ static void the_normal_form_is_stable_and_hides_the_password(void **state)
     prints("redis+unix:///a%20b?db=7", "unix:///a%20b?db=7");
     prints("unix://u:geheim@/a", "unix://u:***@/a");
     prints("redis://[fe80::1%25eth0]:1", "redis://[fe80::1%25eth0]:1");
+    prints("redis+sentinel://a/m?sentinel_password=x&sentinel_user=e%26v",
+           "redis+sentinel://a:26379/m?sentinel_user=e%26v&"
+           "sentinel_password=***");
     prints("rediss+sentinel://a,b:1/m%2Fx/3?insecure=1",
            "rediss+sentinel://a:26379,b:1/m%2Fx/3?insecure=true");
     prints("redis+cluster://a,b", "redis+cluster://a:6379,b:6379");
     prints("embedded:", "embedded:");
     prints("embedded:?db=3&protocol=2", "embedded:?db=3&protocol=2");
     prints("embedded:///d", "embedded:///d");
+    prints("redis://h?replicas=2&durability=3",
+           "redis://h:6379?durability=replicated&replicas=2");
+    prints("redis://h?durability=executed", "redis://h:6379");
 }
 
 static void what_is_wrong_is_said_part_by_part(void **state)
@@ -224,6 +230,10 @@ static void what_is_wrong_is_said_part_by_part(void **state)
         { "redis+sentinel://a", "service name is missing" },
         { "redis+sentinel://a//1", "service name is missing" },
         { "redis+sentinel://a/m/x", "0 to 16383" },
+        { "redis://h?sentinel_user=u", "belongs to redis+sentinel://" },
+        { "redis+cluster://h?sentinel_password=p", "belongs to redis+sent" },
+        { "redis+sentinel://a/m?sentinel_password=", "is empty" },
+        { "redis+sentinel://a/m?sentinel_user=u&sentinel_user=v", "twice" },
         { "redis://h/16384", "0 to 16383" },
         { "redis://h/-1", "0 to 16383" },
         { "redis://h/x", "0 to 16383" },
@@ -256,6 +266,11 @@ static void what_is_wrong_is_said_part_by_part(void **state)
         { "redis://h?colour=1", "'colour' is unknown" },
         { "redis://h?timeout", "parameter 1 is not name=value" },
         { "redis://h?=1", "parameter 1 is not name=value" },
+        { "redis://h?durability=safe", "executed, logged, synced" },
+        { "redis://h?durability=", "executed, logged, synced" },
+        { "redis://h?durability=5", "executed, logged, synced" },
+        { "redis://h?replicas=0", "1 to 1000" },
+        { "redis://h?replicas=x", "1 to 1000" },
         { "redis://h?protocol=1", "2 or 3" },
         { "redis://h?protocol=4", "2 or 3" },
         { "redis://h?pool_size=0", "1 to 10000" },
@@ -338,6 +353,8 @@ static void no_message_shows_the_password_however_damaged(void **state)
         "unix:///run/redis.sock?password=s3cr3t-canary&db=1",
         "unix://u:s3cr3t-canary@/run/redis.sock",
         "redis+sentinel://u:s3cr3t-canary@a,b:1/service/2",
+        "redis+sentinel://a,b:1/service?sentinel_password=s3cr3t-canary&db=2",
+        "redis+sentinel://a/s?sentinel_password=s3cr3t&canary=x",
         "redis+cluster://u:s3cr3t-canary@a,b",
         "embedded:///d?password=s3cr3t-canary",
         "redis://u:s3cr3t&canary=x@h",
@@ -382,7 +399,8 @@ static void any_allocation_may_fail(void **state)
         allocations_left = n;
         rc = leat__url_parse(&u,
                              leat_str("rediss+sentinel://u:p@a,b/s?client_name"
-                                      "=x&cafile=a&cadir=b&cert=c&key=d"),
+                                      "=x&cafile=a&cadir=b&cert=c&key=d&"
+                                      "sentinel_user=e&sentinel_password=f"),
                              NULL);
         if (rc == LEAT_OK)
             rc = leat__url_print(&u, &b, NULL);

@@ -400,6 +400,8 @@ static void check_robbery(sim_world *w, const request *r, int victim,
         sim_total.raced += r->late;
         return;
     }
+    if (!v->place[r->p] && !leat__group_owns(v->g, r->p))
+        return; /* it does not know of it, and said so */
     if (silence_at(v, r->look_up) < w->o.lease_ns)
         sim_fail(w,
                  "member %d took %u from %d, which had beaten %.3f ms before"

@@ -1,0 +1,360 @@
+"""A server that dies while it writes down what a script did.
+
+Each script of src/*/lua that changes something is run once or more on a real
+server that keeps an append-only file.  The file is then cut at the bytes of the
+script's effects, as a kill or a power cut leaves it, a server loads it, and
+what it has is looked at: the state from before the script or the one from after
+it, never one between.  With all bytes the state is that from before at every
+cut but the last.
+
+Usage: aof_cuts.py [--all]
+
+By default some five hundred cuts spread over all effects, so that each script
+gets its share; --all, or LEAT_LONG=1 in the environment: every byte.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from chaos import ROOT, Rig, redis_program, wait_for  # noqa: E402
+from wire import Refused, Wire, answers  # noqa: E402
+
+CUTS = 480          # loads of a short run, in all
+GROUP = "billing"
+ME, OTHER, DEAD = "a" * 32, "b" * 32, "d" * 32
+KEEP = 86400000
+READ_ONLY = {"redis/clock", "redis/probe", "topic/there"}
+
+
+# ---- what the scripts are given -------------------------------------------
+#
+# A case: commands before, then KEYS and ARGV.  Names are made from the case's
+# number, so that each has keys of its own.
+
+def stream(key, entries=4, read=3):
+    """A stream with a group, some of it pending for ME, the last for OTHER."""
+    yield ["XGROUP", "CREATE", key, GROUP, "0", "MKSTREAM"]
+    for i in range(1, entries + 1):
+        yield ["XADD", key, f"{i}-0", "b", f"body {i}"]
+    yield ["XREADGROUP", "GROUP", GROUP, ME, "COUNT", read, "STREAMS", key,
+           ">"]
+    yield ["XREADGROUP", "GROUP", GROUP, OTHER, "STREAMS", key, ">"]
+
+
+def ack(k):
+    yield stream(k), [k], [GROUP, ME, "1-0", "2-0", "4-0", "9-0"]
+
+
+def autoclaim(k):
+    yield ([*stream(k), ["XDEL", k, "2-0"]], [k],
+           [GROUP, OTHER, 0, "0-0", 10])
+
+
+def idle(k):
+    yield stream(k), [k], [GROUP, ME, "1-0", 0, -1, "2-0", 5000, 3,
+                           "4-0", 0, -1]
+
+
+def remove(k):
+    yield (["XGROUP", "CREATE", k, GROUP, "0", "MKSTREAM"],
+           ["XGROUP", "CREATECONSUMER", k, GROUP, ME]), [k], [GROUP, ME]
+
+
+def stream_take(k):
+    yield [*stream(k), ["XDEL", k, "2-0"]], [k], [GROUP, OTHER, 0, 1, "1-0",
+                                                  "2-0", "3-0", "4-0"]
+
+
+def record(beat, born="0", rest="host 2 0"):
+    return f"1 {beat} {born} {rest}"
+
+
+def beat(k):
+    yield (), [k], [ME, record(1), KEEP]
+    yield ((["HSET", k + "b", ME, record(1, 5), OTHER, record(7, 3)],),
+           [k + "b"], [ME, record(2, 5, "host 2 1"), KEEP])
+
+
+def bury(k):
+    yield ((["HSET", k, ME, record(1, 5), DEAD, record(7, 3)],), [k],
+           [DEAD, record(7, 3)])
+
+
+def leave(k):
+    yield (["HSET", k, ME, record(1, 5), DEAD, record(7, 3)],), [k], [ME]
+
+
+def hand(k):
+    yield (["HSET", k, "o", ME, "e", 17, "to", ""],), [k], [
+        ME, 17, OTHER, "channel", KEEP]
+
+
+def make(k):
+    yield (), [k], [8, "murmur2"]
+
+
+def renew(k):
+    yield (["HSET", k, "o", ME, "e", 17, "to", ""],), [k], [ME, 17, KEEP]
+
+
+def log(k, entries=4):
+    for i in range(1, entries + 1):
+        yield ["XADD", k, f"{i}-0", "b", f"body {i}"]
+
+
+def take(k):
+    """A new group; one that a dead member leaves; one whose log has lost its
+    end; one without a log."""
+    for n, before in enumerate((
+            [*log(f"{k}0l")],
+            [*log(f"{k}1l"), ["HSET", f"{k}1", "o", DEAD, "e", 9, "to", ""],
+             ["HSET", f"{k}1c", "e", 9, "q", 4, "c", "2-0", "m", "3-0", "n",
+              2, "s", "", "t", ""],
+             ["XGROUP", "CREATE", f"{k}1l", GROUP, "2-0"]],
+            [*log(f"{k}2l"), ["HSET", f"{k}2", "o", DEAD, "e", 9, "to", ""],
+             ["HSET", f"{k}2c", "e", 9, "q", 4, "c", "7-0", "m", "8-0", "n",
+              7, "s", "", "t", "", "b", "0-0"]],
+            [])):
+        yield (before, [f"{k}{n}", f"{k}{n}c", f"{k}{n}l"],
+               [ME, DEAD, "start", GROUP, KEEP])
+
+
+def save(k):
+    yield ([*log(k + "l"), ["HSET", k, "o", ME, "e", 9, "to", ""],
+            ["HSET", k + "c", "e", 9, "q", 4, "c", "1-0", "m", "3-0", "n", 1,
+             "s", "", "t", ""], ["XGROUP", "CREATE", k + "l", GROUP, "1-0"]],
+           [k, k + "c", k + "l"],
+           [ME, 9, 5, "3-0", "4-0", 3, "", "", GROUP, KEEP])
+
+
+CASES = {
+    "stream/ack": ack, "stream/autoclaim": autoclaim, "stream/idle": idle,
+    "stream/remove": remove, "stream/take": stream_take, "topic/beat": beat,
+    "topic/bury": bury, "topic/hand": hand, "topic/leave": leave,
+    "topic/make": make, "topic/renew": renew, "topic/save": save,
+    "topic/take": take,
+}
+
+
+def scripts():
+    """Their names and texts, as the library has them."""
+    found = {}
+    for path in sorted((ROOT / "src").glob("*/lua/*.lua")):
+        text = re.sub(r'^--#include "(\w+)/(\w+)\.lua"$', lambda m: (
+            ROOT / "src" / m[1] / "lua" / f"{m[2]}.lua").read_text(),
+            path.read_text(), flags=re.M)
+        found[f"{path.parts[-3]}/{path.stem}"] = text
+    return found
+
+
+# ---- what a server has ----------------------------------------------------
+
+def pairs(flat):
+    return dict(zip(flat[::2], flat[1::2]))
+
+
+def look_at_stream(w, key):
+    groups = []
+    for g in map(pairs, w.call("XINFO", "GROUPS", key)):
+        name = g[b"name"]
+        groups.append((
+            name, g[b"last-delivered-id"],
+            [(p[0], p[1], p[3]) for p in
+             w.call("XPENDING", key, name, "-", "+", 1000)],
+            sorted((c[b"name"], c[b"pending"]) for c in
+                   map(pairs, w.call("XINFO", "CONSUMERS", key, name)))))
+    return w.call("XRANGE", key, "-", "+"), groups
+
+
+def look_at(w, keys):
+    """All there is to see of these keys; idle times pass, and are left out."""
+    state = []
+    for key in keys:
+        kind = w.call("TYPE", key)
+        value = None
+        if kind == "hash":
+            value = pairs(w.call("HGETALL", key))
+        elif kind == "stream":
+            value = look_at_stream(w, key)
+        elif kind != "none":
+            raise RuntimeError(f"{key}: cannot look at a {kind}")
+        state.append((key, kind, w.call("PEXPIRETIME", key), value))
+    return state
+
+
+class Loader:
+    """Servers that load a cut file, one after the other."""
+
+    def __init__(self, rig, whole):
+        self.rig = rig
+        self.socket = rig.dir / "load"
+        self.dir = rig.dir / "cut"
+        shutil.copytree(whole, self.dir / "appendonlydir")
+        self.file = next((self.dir / "appendonlydir").glob("*.incr.aof"))
+        self.bytes = self.file.read_bytes()
+        self.loads = 0
+
+    def load(self, size, keys):
+        """What a server has that finds the first `size` bytes."""
+        self.file.write_bytes(self.bytes[:size])
+        self.loads += 1
+        p = start(self.rig, self.socket, self.dir)
+        with Wire(self.socket) as w:
+            state = look_at(w, keys)
+        p.kill()
+        p.wait()
+        self.rig.children.remove(p)
+        self.socket.unlink(missing_ok=True)
+        return state
+
+
+def start(rig, path, directory):
+    p = rig.start(["redis-server", "--port", "0", "--unixsocket", str(path),
+                   "--dir", str(directory), "--save", "", "--appendonly",
+                   "yes", "--appendfsync", "no", "--databases", "1",
+                   "--auto-aof-rewrite-percentage", "0"],
+                  executable=redis_program(), stdout=subprocess.DEVNULL)
+    wait_for(lambda: answers(path, "PING") == "PONG" or p.poll() is not None,
+             60, "redis answers")
+    if p.poll() is not None:
+        raise RuntimeError(f"redis ended with {p.returncode}")
+    return p
+
+
+class Effect:
+    """What one run of a script wrote, and where."""
+
+    def __init__(self, name, keys, begin, end, live):
+        self.name, self.keys = name, keys
+        self.begin, self.end = begin, end
+        self.live = live
+
+
+class Recorder:
+    """The server on which all of it happens once."""
+
+    def __init__(self, rig):
+        self.dir = rig.dir / "whole"
+        self.dir.mkdir()
+        self.process = start(rig, rig.dir / "s", self.dir)
+        self.wire = Wire(rig.dir / "s")
+        self.file = next((self.dir / "appendonlydir").glob("*.incr.aof"))
+
+    def run(self, name, commands):
+        """Commands whose effects are looked at as one.  A command is answered
+        when it is written, if not synced."""
+        keys, act = commands
+        begin = self.file.stat().st_size
+        act(self.wire)
+        return Effect(name, keys, begin, self.file.stat().st_size,
+                      look_at(self.wire, keys))
+
+
+def record_all(rec, texts):
+    """Every case of every script."""
+    effects = []
+    for name, make_cases in CASES.items():
+        for before, keys, args in make_cases(name.replace("/", ":")):
+            for words in before if isinstance(before, (list, tuple)) else \
+                    list(before):
+                rec.wire.call(*words)
+            effects.append(rec.run(name, (keys, lambda w: w.call(
+                "EVAL", texts[name], len(keys), *keys, *args))))
+    return effects
+
+
+def cuts_of(effect, every):
+    """Where to cut: always at both ends and next to them."""
+    ends = {effect.begin, effect.begin + 1, effect.end - 1, effect.end}
+    return sorted(ends | set(range(effect.begin, effect.end, every)))
+
+
+def between(loader, effect, every):
+    """The cuts that leave neither the state before nor the one after."""
+    before = loader.load(effect.begin, effect.keys)
+    bad = []
+    for size in cuts_of(effect, every):
+        state = loader.load(size, effect.keys)
+        if state != (effect.live if size == effect.end else before):
+            bad.append(size - effect.begin)
+    return bad, before
+
+
+# ---- the checks -----------------------------------------------------------
+
+class Tap:
+    def __init__(self):
+        self.n = self.bad = 0
+
+    def say(self, ok, name, note=""):
+        self.n += 1
+        self.bad += not ok
+        print(f"{'ok' if ok else 'not ok'} {self.n} - {name}", flush=True)
+        if note:
+            print(f"# {note}")
+
+
+def two_commands(w):
+    w.call("HSET", "plain", "a", 1)
+    w.call("HSET", "plain", "b", 2)
+
+
+def check(rig, tap, every_byte):
+    texts = scripts()
+    left = sorted(set(texts) - READ_ONLY ^ set(CASES))
+    tap.say(not left, "every script that changes something has a case",
+            f"without a case, or without a script: {left}" if left else "")
+    rec = Recorder(rig)
+    plain = rec.run("two commands", (["plain"], two_commands))
+    effects = record_all(rec, {n: texts[n] for n in texts if n in CASES})
+    rec.wire.close()
+    rec.process.kill()
+    rec.process.wait()
+    loader = Loader(rig, rec.dir / "appendonlydir")
+    tap.say(bool(between(loader, plain, 1)[0]),
+            "a state between two commands is seen as one")
+    total = sum(e.end - e.begin for e in effects)
+    every = 1 if every_byte else max(total // CUTS, 1)
+    for name in CASES:
+        judge_script(tap, loader, name,
+                     [e for e in effects if e.name == name], every)
+    print(f"# {loader.loads} loads of {total} bytes of effects")
+
+
+def judge_script(tap, loader, name, effects, every):
+    bad, idle_cases, size = [], 0, 0
+    for e in effects:
+        cut, before = between(loader, e, every)
+        bad += cut
+        idle_cases += before == e.live
+        size += e.end - e.begin
+    tap.say(not bad and not idle_cases,
+            f"{name} is done wholly or not at all",
+            f"{size} bytes" + (f", between at {bad}" if bad else "") +
+            (", a case changes nothing" if idle_cases else ""))
+
+
+def main():
+    every_byte = "--all" in sys.argv[1:] or os.environ.get("LEAT_LONG") == "1"
+    tap, begin = Tap(), time.monotonic()
+    with Rig() as rig:
+        try:
+            check(rig, tap, every_byte)
+        except (OSError, Refused, RuntimeError, TimeoutError) as e:
+            tap.say(False, "the run came to its end", f"{type(e)}: {e}")
+    print(f"# {time.monotonic() - begin:.1f} s")
+    print(f"1..{tap.n}")
+    return 1 if tap.bad else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

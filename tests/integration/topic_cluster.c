@@ -1,0 +1,464 @@
+/*
+ * topic_cluster.c: topics on a cluster of three masters, where nobody dies:
+ * partitions are spread, move, and keep their order.
+ */
+#include "support/proc.h"
+#include "topic_cluster_help.h"
+
+static leat_client *client;
+
+static int start_rig(void **state)
+{
+    (void)state;
+    rig = cluster_start(&(cluster_opts){ .replicas = -1 });
+    if (!rig)
+        return -1;
+    cluster_url(rig, url, sizeof url);
+    return 0;
+}
+
+static int stop_rig(void **state)
+{
+    (void)state;
+    cluster_stop(rig);
+    return 0;
+}
+
+static int open_one(void **state)
+{
+    if (empty_rig(state) != 0)
+        return -1;
+    client = open_client(url, NULL);
+    return 0;
+}
+
+static int close_one(void **state)
+{
+    (void)state;
+    leat_client_close(client);
+    client = NULL;
+    return 0;
+}
+
+/* ---- spread ----------------------------------------------------------- */
+
+static void partitions_are_spread_and_read_by_one_group(void **state)
+{
+    int at[CLUSTER_NODES] = { 0 }, nodes = 0;
+    (void)state;
+    for (int p = 0; p < PARTS; p++)
+        at[node_of(p)]++;
+    for (int i = 0; i < cluster_count(rig); i++) {
+        print_message("node %d has %d of %d partitions\n", i, at[i], PARTS);
+        nodes += at[i] > 0;
+    }
+    assert_in_range(nodes, 2, 3);
+
+    told *l = told_new(1200);
+    reader r;
+    leat_topic *t = open_topic(client, NULL);
+    reader_start(&r, t, "g", NULL);
+    for (int i = 0; i < l->count; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "k%d", i % KEYS);
+        must(told_publish(l, t, i, key, err));
+    }
+    must(leat_topic_flush(t, LONG_MS, err));
+    assert_int_equal(l->ok, 1200);
+    reader_sees_all(&r, l);
+    assert_int_equal(atomic_load(&r.disorder), 0);
+    must(leat_source_flush(r.source, LONG_MS, err));
+    reader_stop(&r);
+    leat_topic_close(t);
+    told_audit_cluster(l, PARTS);
+    told_free(l);
+}
+
+/* ---- a batch ---------------------------------------------------------- */
+
+static void a_batch_over_the_nodes_is_accepted_whole_or_not_at_all(void **state)
+{
+    leat_msg m[40];
+    leat_error e = { 0 };
+    (void)state;
+    leat_topic *t = open_topic(
+        client, &(leat_topic_opts){ .max_queued = 40, .no_wait = true });
+    for (int i = 0; i < 40; i++)
+        m[i] = (leat_msg){ .body = leat_str("x") }; /* to all in turn */
+    for (int i = 0; i < 3; i++)
+        redis_pause(cluster_node(rig, i));
+    must(leat_topic_publish_batch(t, m, 30, NULL, NULL, err));
+    assert_code(leat_topic_publish_batch(t, m, 11, NULL, NULL, &e), LEAT_EFULL);
+    assert_code(leat_topic_publish_batch(t, m, 41, NULL, NULL, &e),
+                LEAT_ETOOBIG);
+    must(leat_topic_publish_batch(t, m, 10, NULL, NULL, err));
+    for (int i = 0; i < 3; i++)
+        redis_resume(cluster_node(rig, i));
+    must(leat_topic_flush(t, LONG_MS, err));
+    int64_t sum = 0;
+    for (int p = 0; p < PARTS; p++) {
+        char key[64];
+        log_key(key, sizeof key, p);
+        int64_t n = redis_int(cluster_node(rig, node_of(p)), "XLEN %s", key);
+        sum += n > 0 ? n : 0;
+    }
+    assert_int_equal(sum, 40);
+    leat_topic_close(t);
+}
+
+/* ---- moving slots ----------------------------------------------------- */
+
+/* Key by key, and let messages flow at every step. */
+static void move_partition(writer *w, int partition, int to)
+{
+    char key[64];
+    log_key(key, sizeof key, partition);
+    unsigned slot = cluster_slot(key);
+    int from = cluster_owner(rig, slot, -1);
+    if (from == to)
+        return;
+    assert_true(cluster_move_begin(rig, slot, from, to));
+    writer_confirms(w, KEYS);
+    for (int moved = 1; moved > 0;) {
+        moved = cluster_move_keys(rig, slot, from, to, 1);
+        assert_true(moved >= 0);
+        writer_confirms(w, KEYS);
+    }
+    assert_true(cluster_move_end(rig, slot, from, to));
+    writer_confirms(w, KEYS);
+}
+
+static void order_is_kept_while_partitions_move_key_by_key(void **state)
+{
+    writer w;
+    reader r;
+    (void)state;
+    leat_topic *t = open_topic(client, NULL);
+    reader_start(&r, t, "g", NULL);
+    writer_start(&w, t);
+    writer_confirms(&w, 200);
+    for (int p = 0; p < 3; p++)
+        move_partition(&w, p, (node_of(p) + 1) % 3);
+    move_partition(&w, 0, (node_of(0) + 1) % 3); /* the same once more */
+    int n = writer_stop(&w);
+    print_message("%d published, %d confirmed, %d failed, %d unknown\n", n,
+                  w.l->ok, w.l->failed, w.l->unknown);
+    assert_int_equal(atomic_load(&w.l->ok), n);
+    reader_sees_all(&r, w.l);
+    assert_int_equal(atomic_load(&r.disorder), 0);
+    reader_stop(&r);
+    leat_topic_close(t);
+    told_audit_cluster(w.l, PARTS);
+    told_free(w.l);
+}
+
+/* What the group needs to live moves as well: members, registry. */
+static void a_group_goes_on_while_its_own_keys_move(void **state)
+{
+    static const char *const keys[] = { "leat:{t}:members:g", "leat:topic:t" };
+    writer w;
+    reader r;
+    (void)state;
+    leat_topic *t = open_topic(client, NULL);
+    reader_start(&r, t, "g", &(leat_topic_source_opts){ .lease_ms = 3000 });
+    writer_start(&w, t);
+    writer_confirms(&w, 200);
+    for (int i = 0; i < 2; i++) {
+        int from = cluster_owner_of(rig, keys[i]);
+        assert_true(cluster_move(rig, cluster_slot(keys[i]), (from + 1) % 3));
+        int seen = atomic_load(&r.count);
+        wait_until(atomic_load(&r.count) > seen + 200, LONG_MS);
+    }
+    writer_stop(&w);
+    reader_sees_all(&r, w.l);
+    leat_topic_source_stats st;
+    leat_topic_source_stats_get(r.source, &st);
+    assert_int_equal(st.partitions, PARTS);
+    assert_int_equal(st.rebalances, PARTS); /* none was lost on the way */
+    reader_stop(&r);
+    leat_topic_close(t);
+    told_free(w.l);
+}
+
+static void move_all(int from, int to)
+{
+    for (int p = 0; p < PARTS; p++) {
+        char key[64];
+        log_key(key, sizeof key, p);
+        if (node_of(p) == from)
+            assert_true(cluster_move(rig, cluster_slot(key), to));
+    }
+}
+
+static void a_node_comes_gets_partitions_and_goes(void **state)
+{
+    writer w;
+    reader r;
+    (void)state;
+    leat_topic *t = open_topic(client, NULL);
+    reader_start(&r, t, "g", NULL);
+    writer_start(&w, t);
+    writer_confirms(&w, 200);
+    int fresh = cluster_add(rig);
+    assert_true(fresh > 0);
+    move_all(2, fresh);
+    writer_confirms(&w, 500);
+    int seen = atomic_load(&r.count);
+    wait_until(atomic_load(&r.count) > seen + 500, LONG_MS);
+    move_all(fresh, 0);
+    assert_true(cluster_remove(rig, fresh));
+    writer_confirms(&w, 500);
+    seen = atomic_load(&r.count);
+    wait_until(atomic_load(&r.count) > seen + 500, LONG_MS);
+    writer_stop(&w);
+    reader_sees_all(&r, w.l);
+    assert_int_equal(atomic_load(&r.disorder), 0);
+    reader_stop(&r);
+    leat_topic_close(t);
+    told_audit_cluster(w.l, PARTS);
+    told_free(w.l);
+}
+
+/* ---- a node that does not answer -------------------------------------- */
+
+static void a_silent_node_delays_only_its_own_partitions(void **state)
+{
+    writer w;
+    reader r;
+    int there[PARTS];
+    (void)state;
+    leat_topic *t = open_topic(client, NULL);
+    int silent = cluster_owner_of(rig, "leat:{t}:members:g");
+    silent = (silent + 1) % 3; /* not the one that the group lives on */
+    for (int p = 0; p < PARTS; p++)
+        there[p] = node_of(p);
+    reader_start(&r, t, "g", NULL);
+    writer_start(&w, t);
+    writer_confirms(&w, 500);
+    redis_pause(cluster_node(rig, silent));
+    int from[PARTS];
+    for (int p = 0; p < PARTS; p++)
+        from[p] = atomic_load(&r.by_part[p]);
+    for (int p = 0; p < PARTS; p++)
+        if (there[p] != silent && from[p] > 0)
+            wait_until(atomic_load(&r.by_part[p]) > from[p] + 20, LONG_MS);
+    redis_resume(cluster_node(rig, silent));
+    assert_true(cluster_wait(rig, LONG_MS));
+    writer_stop(&w);
+    reader_sees_all(&r, w.l);
+    assert_int_equal(atomic_load(&r.disorder), 0);
+    reader_stop(&r);
+    leat_topic_close(t);
+    told_audit_cluster(w.l, PARTS);
+    told_free(w.l);
+}
+
+/* ---- members ---------------------------------------------------------- */
+
+static void lease_of(int partition, char *owner, size_t size)
+{
+    redis_text(cluster_node(rig, node_of(partition)), owner, size,
+               "HGET leat:{t/%d}:lease:g o", partition);
+}
+
+static uint32_t owned_by(const reader *r)
+{
+    leat_topic_source_stats st;
+    leat_topic_source_stats_get(r->source, &st);
+    return st.partitions;
+}
+
+/* After a failover the server may know of an older lease than its owner. */
+static void
+a_lease_that_went_back_to_an_earlier_owner_is_sorted_out(void **state)
+{
+    reader a, b;
+    char first[64], now[64];
+    int part = -1;
+    leat_topic_source_opts o = { .lease_ms = 600 };
+    (void)state;
+    leat_topic *t = open_topic(client, NULL);
+    reader_start(&a, t, "g", &o);
+    wait_until(owned_by(&a) == PARTS, LONG_MS);
+    lease_of(0, first, sizeof first);
+    reader_start(&b, t, "g", &o);
+    wait_until(owned_by(&a) == 6 && owned_by(&b) == 6, LONG_MS);
+    for (int p = 0; p < PARTS; p++) {
+        lease_of(p, now, sizeof now);
+        if (strcmp(now, first) != 0)
+            part = p;
+    }
+    assert_in_range(part, 0, PARTS - 1);
+    redis_server *s = cluster_node(rig, node_of(part));
+    int64_t epoch = redis_int(s, "HGET leat:{t/%d}:lease:g e", part);
+    redis_do(s, "HSET leat:{t/%d}:lease:g o %s e 1000", part, first);
+    for (int i = 0; i < 50; i++)
+        must(leat_topic_publish_to(t, (uint32_t)part,
+                                   &(leat_msg){ .body = leat_str("7") }, NULL,
+                                   NULL, err));
+    must(leat_topic_flush(t, LONG_MS, err));
+    wait_until(redis_int(s, "HGET leat:{t/%d}:cur:g n", part) == 50, LONG_MS);
+    assert_true(redis_int(s, "HGET leat:{t/%d}:lease:g e", part) > epoch);
+    reader_stop(&a);
+    reader_stop(&b);
+    leat_topic_close(t);
+}
+
+/* ---- looking ---------------------------------------------------------- */
+
+static void a_topic_is_described_browsed_and_removed(void **state)
+{
+    leat_error e = { 0 };
+    leat_seen seen;
+    (void)state;
+    leat_topic *t = open_topic(client, NULL);
+    leat_source *s = leat_topic_source(t, "g", NULL, &e);
+    assert_non_null(s);
+    for (int i = 0; i < 120; i++)
+        must(leat_topic_publish_to(t, (uint32_t)i % PARTS,
+                                   &(leat_msg){ .body = leat_str("x") }, NULL,
+                                   NULL, err));
+    must(leat_topic_flush(t, LONG_MS, err));
+    leat_topic_info *info = leat_topic_describe(client, "t", NULL, &e);
+    assert_non_null(info);
+    assert_int_equal(info->entries, 120);
+    for (int p = 0; p < PARTS; p++)
+        assert_int_equal(info->partition[p].entries, 10);
+    leat_topic_info_free(info);
+
+    leat_browse *b = leat_browse_open(client, "t", NULL, &e);
+    assert_non_null(b);
+    int n = 0;
+    while (leat_browse_next(b, &seen, 0, &e) == 1)
+        n++;
+    assert_int_equal(n, 120);
+    leat_browse_close(b);
+
+    for (int i = 0; i < 120;) {
+        leat_delivery *d[32];
+        int got = leat_source_receive(s, d, 32, 1000, &e);
+        for (int k = 0; k < got; k++, i++)
+            (void)leat_delivery_ack(d[k]);
+    }
+    must(leat_source_flush(s, LONG_MS, err));
+    leat_group_info *g = leat_group_describe(client, "t", "g", NULL, &e);
+    assert_non_null(g);
+    assert_int_equal(g->lag, 0);
+    for (int p = 0; p < PARTS; p++)
+        assert_int_equal(g->partition[p].partition, p);
+    leat_group_info_free(g);
+    leat_source_close(s);
+    leat_topic_close(t);
+    must(leat_topic_remove(client, "t", NULL, err));
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(redis_int(cluster_node(rig, i), "DBSIZE"), 0);
+}
+
+static void following_a_topic_shows_what_comes_to_any_node(void **state)
+{
+    leat_error e = { 0 };
+    leat_seen seen;
+    (void)state;
+    leat_topic *t = open_topic(client, NULL);
+    leat_browse *b = leat_browse_open(
+        client, "t", &(leat_browse_opts){ .follow = true }, &e);
+    assert_non_null(b);
+    for (uint32_t p = 0; p < PARTS; p++) {
+        must(leat_topic_publish_to(t, p, &(leat_msg){ .body = leat_str("x") },
+                                   NULL, NULL, err));
+        assert_int_equal(leat_browse_next(b, &seen, LONG_MS, &e), 1);
+        assert_int_equal(seen.partition, p);
+    }
+    leat_browse_close(b);
+    leat_topic_close(t);
+}
+
+static void a_bare_stream_is_a_topic_of_one_partition(void **state)
+{
+    leat_error e = { 0 };
+    leat_delivery *d;
+    (void)state;
+    redis_server *s = cluster_node(rig, cluster_owner_of(rig, "plain"));
+    redis_do(s, "XADD plain * field value");
+    leat_topic *t = leat_topic_open(client, "plain", NULL, &e);
+    assert_non_null(t);
+    assert_true(leat_topic_legacy(t));
+    must(leat_topic_publish(t, &(leat_msg){ .body = leat_str("x") }, NULL, NULL,
+                            err));
+    must(leat_topic_flush(t, LONG_MS, err));
+    leat_source *r = leat_topic_source(t, "g", NULL, &e);
+    assert_non_null(r);
+    for (int i = 0; i < 2; i++) {
+        wait_until(leat_source_receive(r, &d, 1, 1000, &e) == 1, LONG_MS);
+        (void)leat_delivery_ack(d);
+    }
+    must(leat_source_flush(r, LONG_MS, err));
+    leat_source_close(r);
+    leat_topic_close(t);
+}
+
+/* ---- the command ------------------------------------------------------ */
+
+/* Run it with these words and this input; the first line it prints. */
+static void leat_says(char *line, size_t size, const char *input,
+                      const char *const *words)
+{
+    const char *argv[16] = { LEAT_PROGRAM, "--url", url };
+    int status = -1;
+    for (int i = 0; words[i]; i++)
+        argv[3 + i] = words[i];
+    proc *p = proc_start(argv, NULL);
+    assert_non_null(p);
+    if (input)
+        assert_true(proc_write(p, input));
+    proc_close_stdin(p);
+    line[0] = '\0';
+    (void)proc_line(p, line, size, LONG_MS);
+    assert_true(proc_wait(p, LONG_MS, &status));
+    proc_free(p);
+    if (status != 0)
+        fail_msg("leat %s %s: status %d", words[0], words[1], status);
+}
+
+#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+static void the_command_sends_looks_and_consumes(void **state)
+{
+    char line[256];
+    (void)state;
+    leat_says(line, sizeof line, NULL,
+              WORDS("topic", "create", "c", "--partitions", "6"));
+    leat_says(line, sizeof line, "hello\n",
+              WORDS("topic", "send", "c", "--key", "k"));
+    leat_says(
+        line, sizeof line, NULL,
+        WORDS("topic", "ls", "--columns", "name,messages", "--no-headers"));
+    assert_non_null(strstr(line, "1"));
+    leat_says(
+        line, sizeof line, NULL,
+        WORDS("consume", "c", "-g", "g", "--count", "1", "--output", "json"));
+    if (!strstr(line, "hello"))
+        fail_msg("consume printed: %s", line);
+    leat_says(line, sizeof line, NULL, WORDS("group", "ls", "c"));
+    leat_says(line, sizeof line, NULL, WORDS("topic", "info", "c", "-p"));
+    leat_says(line, sizeof line, NULL, WORDS("topic", "rm", "c", "--yes"));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_one, close_one)
+    const struct CMUnitTest tests[] = {
+        TEST(partitions_are_spread_and_read_by_one_group),
+        TEST(a_batch_over_the_nodes_is_accepted_whole_or_not_at_all),
+        TEST(order_is_kept_while_partitions_move_key_by_key),
+        TEST(a_group_goes_on_while_its_own_keys_move),
+        TEST(a_silent_node_delays_only_its_own_partitions),
+        TEST(a_lease_that_went_back_to_an_earlier_owner_is_sorted_out),
+        TEST(a_topic_is_described_browsed_and_removed),
+        TEST(following_a_topic_shows_what_comes_to_any_node),
+        TEST(a_bare_stream_is_a_topic_of_one_partition),
+        TEST(the_command_sends_looks_and_consumes),
+        TEST(a_node_comes_gets_partitions_and_goes),
+    };
+    return cmocka_run_group_tests(tests, start_rig, stop_rig);
+}

@@ -1,0 +1,299 @@
+"""topic_many.py: a topic on more than one server, under fire.
+
+The servers are those of topologies.py, a master with replicas and sentinels or
+a cluster.  Masters are killed, stopped until another has their place and let go
+on, parted from their replicas, asked to step back; of a cluster slots are moved
+key by key while they are in use.  Meanwhile the producers and consumers of
+topic_run.py work, and are killed and stopped themselves.
+
+One server fails at a time: the next is harmed when all are sound again.  Two in
+a row, with the replica not yet in step, would be more than any class promises.
+
+Class 3 loses nothing.  The others may, and then every message that is gone was
+told as lost by the producer that had it acknowledged (losses.py), unless that
+one was killed: so with them producers are left alone.
+"""
+
+import contextlib
+import time
+
+from chaos import FAULTS, Rig, finish, judge, say
+from losses import Losses
+from topic_run import IN_FLIGHT, PARTITIONS, PRODUCERS, Run, deals
+from topics import EFFECT, OWNER
+from topologies import TOPOLOGIES, slot_of
+
+REPUBLISH = 16 << 20
+OVERLAP = 10        # seconds that a group reads again where the log fell behind
+
+
+def log_of(partition):
+    return f"leat:{{orders/{partition}}}:log"
+
+
+class Many(Run):
+    lease = 2.0
+
+    def __init__(self, rig, o):
+        self.place = TOPOLOGIES[o.topology](rig, o.durability, o.replicas)
+        self.producer_url = self.consumer_url = self.place.url
+        self.durability = o.durability
+        self.replicas = self.place.replicas if o.durability == 3 else 0
+        self.republish = REPUBLISH if o.republish else 0
+        self.lossless = o.durability == 3
+        if self.lossless:
+            self.rate = 150     # each waits for replicas and disks
+        self.gone = []
+        self.resumed = []       # seconds until messages flowed after harm
+        super().__init__(rig)
+        self.losses = Losses(self.ledgers)
+
+    @contextlib.contextmanager
+    def struck(self, r=None):
+        """Harm to servers: what it leaves is mended, and messages flow."""
+        begin = time.monotonic()
+        # What was settled and not passed on; and if some of what was read is
+        # gone, the group goes back.
+        self.bound += IN_FLIGHT * len(self.consumers) + \
+            PRODUCERS * self.rate * OVERLAP
+        self.losses.begin(self.place.failovers())
+        yield r
+        self.place.heal()
+        self.losses.over(self.place.failovers())
+        self.flows(120)
+        self.resumed.append(time.monotonic() - begin)
+
+    def beside(self, seconds):
+        """While others work."""
+        self.rest(min(seconds, 2.0))
+
+    # What is done to any servers.
+
+    def victim(self, r):
+        """A master, remembered by what is its own."""
+        m = r.choice(self.place.masters())
+        return self.place.remember(m)
+
+    def kill_master(self, seconds, r):
+        with self.struck():
+            m = self.victim(r)
+            m.kill()
+            self.place.await_other(m)
+            self.beside(seconds)
+
+    def stop_master(self, seconds, r):
+        """Until another is master; then both believe it for a moment."""
+        with self.struck():
+            m = self.victim(r)
+            m.stop()
+            self.place.await_other(m)
+            m.go_on()
+            self.beside(2 * seconds)
+
+    def pause_master(self, seconds, r):
+        """Too short to be missed."""
+        with self.struck():
+            m = self.victim(r)
+            m.stop()
+            self.beside(seconds)
+            m.go_on()
+
+    def ask_failover(self, _seconds, _r):
+        with self.struck():
+            self.place.failover()
+
+    def part_and_kill(self, seconds, r):
+        """It goes on without its replicas, and then is no more."""
+        with self.struck():
+            m = self.victim(r)
+            m.part()
+            self.beside(seconds)
+            m.kill()
+            self.place.await_other(m)
+
+    def flush_scripts(self, _seconds, _r):
+        for _ in range(5):
+            self.place.everywhere("SCRIPT", "FLUSH")
+            self.rest(0.05)
+
+    def kill_clients(self, seconds, _r):
+        self.cut_off()
+        for _ in range(1 + int(seconds / 0.1)):
+            self.place.everywhere("CLIENT", "KILL", "TYPE", "normal")
+            self.rig.counts["cuts"] += 1
+            self.rest(0.1)
+
+    def cut_command(self, seconds, r):
+        """Only what clients say: replicas and sentinels use none of these."""
+        name = r.choice(("EVALSHA", "XREAD", "XADD"))
+        what = r.choice(("cut", "reset", "blackhole", "half-open"))
+        self.cut_off()
+        for p in self.place.proxies():
+            p.order(f"rule dir=up command={name}:{r.randint(1, 10)} after "
+                    f"do={what} times={r.randint(1, 4)}")
+        self.rest(seconds)
+        for p in self.place.proxies():
+            self.rig.counts["cuts"] += p.fired()
+            p.order("clear")
+
+    # Of a master with sentinels.
+
+    def kill_sentinel(self, seconds, r):
+        """Two are enough, also for a failover."""
+        s = r.choice(self.place.sentinels)
+        s.kill()
+        self.ask_failover(seconds, r)
+
+    def part_master(self, seconds, r):
+        """From replicas and sentinels, with its clients; another is made."""
+        with self.struck():
+            m = self.victim(r)
+            m.part()
+            self.place.await_other(m)
+            self.beside(2 * seconds)
+
+    # Of a cluster.
+
+    def move_slots(self, _seconds, r):
+        """Of two partitions, key by key."""
+        for i in r.sample(range(PARTITIONS), 2):
+            with self.struck():
+                self.place.move(slot_of(log_of(i)),
+                                pause=lambda: self.rest(0.02))
+        self.rig.moves += 2
+
+    def everything(self, seconds, r):
+        """A slot moves while its bystander steps back and consumers die."""
+        with self.struck():
+            slot = slot_of(log_of(r.randrange(PARTITIONS)))
+            source = self.place.owner(slot)
+            target, other = [m for m in self.place.masters()
+                             if m is not source][:2]
+            steps = iter((lambda: self.kill_consumer(seconds, r),
+                          lambda: self.place.failover(other),
+                          lambda: self.kill_consumer(seconds, r)))
+
+            def pause():
+                next(steps, lambda: None)()
+                self.rest(0.02)
+            self.place.move(slot, target, pause)
+            for step in steps:
+                step()
+        self.rig.moves += 1
+
+    # The end.
+
+    def heal_servers(self):
+        self.place.heal()
+
+    def written(self, partition):
+        key = log_of(partition)
+        for at, fields in self.place.call(key, "XRANGE", key, "-", "+"):
+            ms, seq = at.split(b"-")
+            yield (int(ms), int(seq)), fields[5].decode()
+
+    def producers_ended(self):
+        self.losses.unasked(self.place.failovers())
+        self.losses.read(self, PARTITIONS)
+        self.gone = self.losses.gone()
+
+    def gone_unseen(self):
+        """Of what is gone, what had no effect either."""
+        return sum(not self.ledgers.marked(self.ledgers.effected, r)
+                   for r in self.gone)
+
+    def drained(self):
+        return self.ledgers.read().missing == self.gone_unseen()
+
+    def judge(self, seed):
+        verdict = judge(self.rig, self.dir, seed, self.stuck)
+        self.losses.read(self, PARTITIONS)
+        self.look_at_logs(verdict)
+        self.show(self.losses.judge(verdict))
+        if not self.lossless:
+            verdict["lost"] = max(verdict["lost"] - self.gone_unseen(), 0)
+        self.repetitions(verdict)
+        verdict["moves"] = self.rig.moves
+        verdict["slowest"] = round(max(self.resumed, default=0), 1)
+        return verdict
+
+    def show(self, wrong):
+        for what, records in wrong.items():
+            for r in records[:5]:
+                say(f"{what}: {r.who} acknowledged {r.key}/{r.seq} at "
+                    f"{r.ns / 1e9 - self.started:.2f}, partition "
+                    f"{(r.detail & 0xffff) - 1}, {r.fence}-{r.detail >> 16}")
+
+
+PROCESSES = (
+    Many.kill_consumer, Many.kill_consumer_for_ever, Many.kill_half,
+    Many.pause_consumer, Many.pause_consumer_long, Many.come_and_go,
+    Many.flush_scripts, Many.kill_clients, Many.cut_command)
+SERVERS = {
+    "sentinel": (Many.kill_master, Many.kill_master, Many.stop_master,
+                 Many.pause_master, Many.ask_failover, Many.kill_sentinel,
+                 Many.part_master, Many.part_and_kill),
+    "cluster": (Many.kill_master, Many.kill_master, Many.stop_master,
+                Many.pause_master, Many.ask_failover, Many.part_and_kill,
+                Many.move_slots, Many.move_slots, Many.everything),
+}
+
+
+def many_options(p):
+    p.add_argument("--topology", default="single",
+                   choices=["single", "sentinel", "cluster"])
+    p.add_argument("--durability", type=int, default=3, choices=range(4),
+                   help="the class that producers ask for, on more than one "
+                        "server")
+    p.add_argument("--replicas", type=int,
+                   help="that class 3 waits for; all by default")
+    p.add_argument("--republish", action="store_true",
+                   help="what is lost is published again")
+    p.add_argument("--only", help="one fault, again and again")
+
+
+def decks(o):
+    mine = PROCESSES + ((Many.kill_producer,) if o.durability == 3 else ())
+    found = SERVERS[o.topology], mine
+    if o.only:
+        found = (tuple(f for f in found[0] + mine if f.__name__ == o.only),)
+    return found
+
+
+def on_many(o):
+    """Harm to servers and to processes in turn, as long as there is time."""
+    with Rig() as rig:
+        rig.moves = 0
+        run = Many(rig, o)
+        run.started = time.monotonic()
+        with rig.kept_if_bad():
+            run.works()
+            for calm, fault, long, numbers in deals(o.seed, *decks(o)):
+                if time.monotonic() - run.started > o.seconds:
+                    break
+                run.rest(calm)
+                run.step(fault.__name__)
+                fault(run, long, numbers)
+            again = run.end()
+            verdict = run.judge(o.seed)
+            verdict["unsettled"] = again
+            bad = faults_of(o)
+            rig.bad = any(verdict[k] for k in bad)
+    finish(verdict, o.tap, [
+        ("hundreds of messages were acknowledged", verdict["acked"] > 300),
+        ("messages had effects", run.ledgers.counts[EFFECT] > 300),
+        ("partitions had owners", run.ledgers.counts[OWNER] >= PARTITIONS)],
+        bad)
+
+
+def faults_of(o):
+    bad = [k for k in FAULTS if k != "duplicated"] + [
+        "shared", "repeated", "unsettled", "undetected", "imagined",
+        "misdated", "miscounted"]
+    if o.durability == 3:
+        bad.append("gone")
+    if o.republish:     # what comes again comes late
+        bad.remove("reordered")
+    else:
+        bad += ["misplaced", "written_twice"]
+    return tuple(bad)

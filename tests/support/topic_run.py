@@ -1,0 +1,286 @@
+"""topic_run.py: producers and consumers of one topic, and what is done to them.
+
+Two producers publish numbered messages of 32 keys to a topic of eight
+partitions; three to eight consumers of one group, with leases of a second,
+write down what they do.  A run adds the servers and the harm done to those:
+chaos/topic.py on one server, topic_many.py on sentinels and clusters.
+
+At the end all is healed: the producers end, what they were promised is waited
+for, the consumers end, and a last one, alone, shows that nothing is unsettled.
+"""
+
+import random
+import signal
+import time
+
+from chaos import say, wait_for
+from topics import ACK, EFFECT, Ledgers, Worker
+
+PRODUCERS = 2
+KEYS = 16           # of each producer
+PARTITIONS = 8
+LEAST, MOST = 3, 8  # consumers
+IN_FLIGHT = 64
+THREADS = 2
+LEASE = 1.0
+RATE = 400          # messages a second, of each producer
+DRAIN_SECONDS = 120
+SAFE = 1000         # the keys of the last round
+GROUP = "billing"
+
+
+class Run:
+    """A topic under fire.  The servers are the subclass's: urls before this is
+    made; call(key, *words) and written(i) once all is well."""
+
+    producer_url = consumer_url = None
+    durability = replicas = 0
+    republish = 0
+    lease = LEASE
+    rate = RATE
+    started = 0.0
+
+    def __init__(self, rig):
+        self.rig = rig
+        self.dir = rig.dir / "ledgers"
+        self.dir.mkdir()
+        self.ledgers = Ledgers(self.dir, keep=False)
+        self.bound = 0      # duplicates there may be
+        self.stuck = 0
+        self.born = 0
+        self.resume = []    # (when, consumer)
+        self.leaving = []
+        self.producers = [self.producer(n) for n in range(PRODUCERS)]
+        self.consumers = [self.consumer() for _ in range(LEAST + 1)]
+
+    def worker(self, verb, url, role, **more):
+        return Worker(self.rig, verb, url, self.dir, role,
+                      partitions=PARTITIONS, durability=self.durability,
+                      replicas=self.replicas, **more)
+
+    def producer(self, n):
+        return self.worker("produce", self.producer_url, f"producer{n}",
+                           key=1 + n * KEYS, keys=KEYS, rate=self.rate,
+                           republish=self.republish)
+
+    def consumer(self, name=None, **more):
+        self.born += 1
+        if name is None:
+            name = f"c{self.born}" if self.born % 2 else ""
+        w = self.worker("consume", self.consumer_url, f"c{self.born}",
+                        name=name, lease=int(self.lease * 1000),
+                        in_flight=IN_FLIGHT, threads=THREADS,
+                        work=self.born % 3, **more)
+        w.name = name
+        return w
+
+    def tick(self):
+        """Who stood long enough goes on; nobody may end by himself."""
+        now = time.monotonic()
+        for when, w in [x for x in self.resume if x[0] <= now]:
+            self.resume.remove((when, w))
+            if w.alive():
+                w.go_on()
+        for w in self.consumers + self.producers:
+            if not w.alive():
+                raise RuntimeError(f"{w.role} ended with "
+                                   f"{w.process.returncode}")
+
+    def rest(self, seconds):
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self.tick()
+            time.sleep(min(left, 0.02))
+
+    def wait(self, look, seconds, what):
+        """As wait_for; who stands goes on meanwhile."""
+        def turn():
+            self.tick()
+            return look()
+        wait_for(turn, seconds, what)
+
+    def works(self, seconds=60):
+        self.wait(lambda: self.ledgers.read().counts[ACK] > 0, seconds,
+                  "it works")
+
+    def flows(self, seconds=60, acks=20, effects=20):
+        """Further messages are acknowledged and have their effects."""
+        counts = self.ledgers.read().counts
+        want = counts[ACK] + acks, counts[EFFECT] + effects
+
+        def look():
+            now = self.ledgers.read().counts
+            return now[ACK] >= want[0] and now[EFFECT] >= want[1]
+        self.wait(look, seconds, "messages flow")
+
+    def cut_off(self):
+        """All lose the server for a while."""
+        self.bound += THREADS * (len(self.consumers) + len(self.leaving))
+
+    # What is done to the processes.  Each fault: nominal seconds and the
+    # numbers it needs, from the schedule.
+
+    def forget(self, w):
+        self.consumers.remove(w)
+        self.resume = [x for x in self.resume if x[1] is not w]
+
+    def kill_consumer(self, seconds, r, same=True):
+        w = r.choice(self.consumers)
+        self.bound += IN_FLIGHT
+        w.kill()
+        self.forget(w)
+        if not same:
+            self.rest(seconds)
+        self.consumers.append(self.consumer(w.name if same else None))
+
+    def kill_consumer_for_ever(self, seconds, r):
+        self.kill_consumer(seconds, r, same=False)
+
+    def kill_half(self, seconds, r):
+        for _ in range(len(self.consumers) // 2):
+            self.kill_consumer(seconds / 4, r, r.random() < 0.5)
+
+    def pause_consumer(self, seconds, r):
+        """Shorter than the lease."""
+        self.stand(r.choice(self.consumers), seconds)
+
+    def pause_consumer_long(self, seconds, r):
+        """Longer; the others go on, and so do the faults."""
+        self.stand(r.choice(self.consumers), self.lease + 4 * seconds)
+
+    def stand(self, w, seconds):
+        self.bound += IN_FLIGHT
+        w.stop()
+        self.rig.counts["pauses"] += 1
+        self.resume.append((time.monotonic() + seconds, w))
+
+    def kill_producer(self, _seconds, r):
+        n = r.randrange(PRODUCERS)
+        self.producers[n].kill()
+        self.producers[n] = self.producer(n)
+
+    def come_and_go(self, seconds, r):
+        """Every 200 ms somebody joins or leaves in order."""
+        for _ in range(3 + int(seconds * 10)):
+            many = len(self.consumers)
+            if many > LEAST and (many == MOST or r.random() < 0.5):
+                w = r.choice(self.consumers)
+                self.forget(w)
+                w.go_on()
+                w.terminate()
+                self.leaving.append(w)
+            else:
+                self.consumers.append(self.consumer())
+            self.rest(0.2)
+
+    # The end.
+
+    def heal_servers(self):
+        raise NotImplementedError
+
+    def heal(self):
+        self.cut_off()
+        self.heal_servers()
+        for _, w in self.resume:
+            w.go_on()
+        self.resume = []
+
+    def through(self, workers, what):
+        """All of these end in order."""
+        end = time.monotonic() + DRAIN_SECONDS
+        for w in workers:
+            code = w.ended(max(end - time.monotonic(), 0.1))
+            # The signal itself ends only who had not begun yet.
+            if code not in (0, -signal.SIGTERM):
+                say(f"{what} {w.role} ended with {code}")
+                self.stuck += 1
+
+    def drained(self):
+        return self.ledgers.read().missing == 0
+
+    def drain(self, what):
+        try:
+            wait_for(self.drained, DRAIN_SECONDS, "drained")
+        except TimeoutError:
+            say(f"{what}: {self.ledgers.missing} acknowledged messages "
+                f"without an effect")
+
+    def last_round(self):
+        """Nothing of what was is unsettled: a new member is alone and gets
+        new messages only.  How many it got besides."""
+        before = self.ledgers.read().twice
+        w = self.consumer("")
+        p = self.worker("produce", self.producer_url, "last", key=SAFE,
+                        keys=64, count=256)
+        self.through([p], "producer")
+        self.drain("the last round")
+        w.terminate()
+        self.through([w], "consumer")
+        return self.ledgers.read().twice - before
+
+    def written(self, partition):
+        """Position and body of all that is in its log, in order."""
+        raise NotImplementedError
+
+    def look_at_logs(self, verdict):
+        """What the producers left there, in its order."""
+        late = misplaced = again = 0
+        for i in range(PARTITIONS):
+            last, seen = {}, set()
+            for _, text in self.written(i):
+                key, seq = divmod(int(text), 1 << 32)
+                again += text in seen
+                seen.add(text)
+                if seq < last.get(key, 0):
+                    late += 1
+                    misplaced += self.ledgers.was_acked(key, seq)
+                last[key] = max(seq, last.get(key, 0))
+        verdict["late"] = late
+        verdict["misplaced"] = misplaced
+        verdict["written_twice"] = again
+        verdict["reordered"] = abs(verdict["reordered"] - late)
+
+    def producers_ended(self):
+        """Nothing is published any more but for the last round."""
+
+    def step(self, what):
+        say(f"{time.monotonic() - self.started:7.2f}  {what}")
+
+    def end(self):
+        """Returns what last_round does."""
+        self.heal()
+        self.step("healed")
+        for w in self.producers:
+            w.terminate()
+        self.through(self.producers, "producer")
+        self.step("the producers have ended")
+        self.producers_ended()
+        self.drain("the run")
+        self.step("drained")
+        for w in self.consumers:
+            w.terminate()
+        self.through(self.consumers + self.leaving, "consumer")
+        self.step("the consumers have ended")
+        again = self.last_round()
+        self.step("all have ended")
+        return again
+
+    def repetitions(self, verdict):
+        """More effects again than what was in flight accounts for."""
+        verdict["bound"] = self.bound + \
+            self.ledgers.losses(self.lease) * IN_FLIGHT
+        verdict["repeated"] = max(verdict["duplicated"] - verdict["bound"], 0)
+
+
+def deals(seed, *decks):
+    """Faults for ever, with their seconds and numbers: each of a deck once
+    before any of it comes again, one deck after the other."""
+    r = random.Random(seed)
+    left = [[] for _ in decks]
+    while True:
+        for i, deck in enumerate(decks):
+            if not left[i]:
+                left[i] = list(deck)
+                r.shuffle(left[i])
+            yield (r.uniform(0.02, 0.2), left[i].pop(), r.uniform(0.05, 0.4),
+                   random.Random(r.getrandbits(64)))
