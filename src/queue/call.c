@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FIRST_RETRY_MS = 10, TRIES = 3 };
+enum { FIRST_RETRY_MS = 10, TRIES = 3, KEYS = 5 };
 
 /* ---- one try ---------------------------------------------------------- */
 
@@ -71,10 +71,30 @@ static void on_proof(void *arg, const leat_reply *r, const leat_error *e)
     }
 }
 
+/* While a slot moves, a node has some of its keys.  What a command names is
+ * looked for by the server, which says TRYAGAIN; what a script finds out by
+ * itself is not.  So on a cluster the keys of the queue are named, too. */
+static size_t name_keys(const queue_call *c, leat__key *room, leat_bytes *keys)
+{
+    static const char *const what[] = { "conf", "ready", "body", "stat" };
+    size_t n = 0;
+    keys[n++] = c->key;
+    if (!leat__client_clustered(c->client) || !c->prefix)
+        return n;
+    for (size_t i = 0; i < KEYS - 1; i++) {
+        leat__key_queue(&room[i], c->prefix, c->name, what[i]);
+        keys[n++] = leat__key_bytes(&room[i]);
+    }
+    return n;
+}
+
 static leat_code exchange(leat_conn *conn, answer *a, leat_error *err)
 {
     const queue_call *c = a->call;
-    leat_code rc = leat__script_send(conn, c->script, &c->key, 1, c->args, c->n,
+    leat__key room[KEYS - 1];
+    leat_bytes keys[KEYS];
+    size_t n = name_keys(c, room, keys);
+    leat_code rc = leat__script_send(conn, c->script, keys, n, c->args, c->n,
                                      &(leat_send_opts){ on_answer, a, 0 }, err);
     a->want = leat__conn_proof(conn, 0, 0);
     if (rc == LEAT_OK && leat__proof_needed(conn, 0)) {
@@ -172,6 +192,7 @@ leat_code leat__queue_ask(leat_queue *q, const leat__script *s,
     leat_code rc = leat__queue_call(
         &(queue_call){ .client = q->client,
                        .name = q->name,
+                       .prefix = q->prefix,
                        .key = leat__key_bytes(&q->due),
                        .script = s,
                        .args = args,

@@ -95,7 +95,8 @@ typedef leat_code queue_read_fn(void *arg, const leat_reply *r,
 
 typedef struct queue_call {
     leat_client *client;
-    const char *name; /* the queue's, for errors */
+    const char *name;   /* the queue's, for errors */
+    const char *prefix; /* of its keys            */
     leat_bytes key;
     const leat__script *script;
     const leat_bytes *args;

@@ -10,7 +10,7 @@
 
 #include "support/leat.h"
 
-static redis_server *server;
+static __attribute__((unused)) redis_server *server;
 static char url[256];
 
 static inline int start_server(void **state)

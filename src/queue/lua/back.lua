@@ -28,7 +28,7 @@ local function conf_of(queue)
     if not c then
         local v = call('HMGET', base .. queue .. ':conf', 'created', 'gone',
                        'receives', 'fifo', 'events')
-        c = { there = v[1] and not v[2], max = tonumber(v[3] or '0'),
+        c = { there = v[1] and not v[2], gone = v[2], max = tonumber(v[3] or '0'),
               fifo = v[4] == '1', log = v[5] == '1' }
         confs[queue] = c
     end
@@ -195,7 +195,11 @@ local function sort_in(all, member)
     local kind = sub(member, 1, 1)
     local queue = sub(member, 3, find(member, '/', 3, true) - 1)
     local c = conf_of(queue)
-    if not c.there then
+    if c.gone then
+        return
+    elseif not c.there then
+        -- Never dropped: its keys may be on their way to another node.
+        call('ZADD', KEYS[1], now + RETRY_MS, member)
         return
     end
     local entry = sub(member, #queue + 4)
