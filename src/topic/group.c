@@ -365,7 +365,8 @@ static void note(leat__group *g, uint32_t p, const leat__nonce *owner)
     if (g->part[p].flags & NOTED) {
         for (size_t i = 0; i < g->note_n; i++) {
             struct note *n = &g->note[i];
-            if (n->partition == p && memcmp(&n->owner, owner, sizeof *owner))
+            if (n->partition == p &&
+                memcmp(&n->owner, owner, sizeof *owner) != 0)
                 *n = (struct note){ p, *owner, beat, g->now_ns };
         }
         return;

@@ -135,7 +135,10 @@ typedef struct reader {
 
 static inline void reader_note(reader *r, leat_delivery *d)
 {
-    int i = (int)strtol(leat_delivery_msg(d)->body.p, NULL, 10);
+    leat_bytes body = leat_delivery_msg(d)->body;
+    char text[16];
+    snprintf(text, sizeof text, "%.*s", (int)body.n, (const char *)body.p);
+    int i = (int)strtol(text, NULL, 10);
     int32_t part = leat_delivery_partition(d);
     if (i < 0 || i >= MOST || part < 0 || part >= PARTS)
         return;
