@@ -137,6 +137,7 @@ struct part {
     bool was_ours;    /* then there is one                        */
     bool told_loss;   /* with the lease that is taken anew        */
     bool compare;     /* the log with what we have read of it     */
+    bool comparing;   /* the renewal under way does               */
     int64_t lag;      /* entries behind the cursor; -1: not known            */
     leat__key log, cursor, lease;
 };
@@ -265,8 +266,9 @@ void leat__drive_failed(consumer *c, const leat_error *e, const char *what);
 
 void leat__member_step(consumer *c, int64_t now_ns);
 
-/* There is a new connection. */
+/* There is a new connection; on a cluster to the node of this partition. */
 void leat__member_reconnected(consumer *c);
+void leat__member_connected(part *p);
 
 /* The lease of that epoch is another's. */
 void leat__member_lost(part *p, uint64_t epoch);

@@ -436,13 +436,15 @@ static void fell_behind(part *p, leat_bytes last)
 static void on_renewed(void *arg, const leat_reply *r, const leat_error *e)
 {
     part *p = arg;
-    if (e)
+    if (e) {
+        p->compare |= p->comparing;
         return;
+    }
     if (leat_reply_kind(r) == LEAT_REPLY_STRING)
         fell_behind(p, leat_reply_bytes(r));
     else if (leat_reply_int(r) == 0)
         leat__member_lost(p, p->renew_epoch);
-    else if (!e && leat__part_epoch(p) == p->renew_epoch)
+    else if (leat__part_epoch(p) == p->renew_epoch)
         p->unsure = false;
 }
 
@@ -462,6 +464,12 @@ static bool to_compare(const part *p, leat__id *read)
 {
     *read = leat__window_read_from(p->window);
     return p->compare && leat__id_cmp(*read, p->begin) != 0;
+}
+
+void leat__member_connected(part *p)
+{
+    p->compare = true;
+    leat__group_beat_now(p->c->machine);
 }
 
 void leat__member_reconnected(consumer *c)
@@ -485,6 +493,8 @@ static void renew(consumer *c)
                                     leat__key_bytes(&p->log) };
         leat__id read;
         size_t more = to_compare(p, &read);
+        p->comparing = more > 0;
+        p->compare &= !more; /* before: a failure may be told at once */
         p->renew_epoch = leat__part_epoch(p);
         const leat_bytes args[] = {
             leat_str(c->nonce), leat__arg_int(epoch, (int64_t)p->renew_epoch),
@@ -493,10 +503,11 @@ static void renew(consumer *c)
         if (leat__script_send(c->cmd, &leat__script_topic_renew, keys, 1 + more,
                               args, 3 + more,
                               &(leat_send_opts){ .fn = on_renewed, .arg = p },
-                              NULL) != LEAT_OK &&
-            !c->clustered)
+                              NULL) == LEAT_OK)
+            continue;
+        p->compare |= more > 0;
+        if (!c->clustered)
             return;
-        p->compare = false;
     }
 }
 
