@@ -95,8 +95,10 @@ LEAT_API void leat_run_stats_get(leat_run *r, leat_run_stats *out);
 LEAT_API const leat_msg *leat_ctx_msg(const leat_ctx *x);
 LEAT_API const leat_delivery *leat_ctx_delivery(const leat_ctx *x);
 
-/* Verdicts with their details: return leat_ctx_nack(x, 5000). */
+/* Verdicts with their details: return leat_ctx_nack(x, 5000).  A bare LEAT_NACK
+ * is leat_ctx_fail without a reason: the source's policy decides. */
 LEAT_API leat_verdict leat_ctx_nack(leat_ctx *x, int64_t delay_ms);
+LEAT_API leat_verdict leat_ctx_fail(leat_ctx *x, const char *reason);
 LEAT_API leat_verdict leat_ctx_reject(leat_ctx *x, const char *reason);
 
 /* The message is no longer ours or cannot be kept, took too long, or the

@@ -90,6 +90,14 @@ leat_code leat_delivery_nack(leat_delivery *d, int64_t delay_ms)
                                 .delay_ms = delay_ms });
 }
 
+leat_code leat_delivery_fail(leat_delivery *d, const char *reason)
+{
+    return leat__delivery_settle(
+        d, &(leat__settlement){ .verdict = LEAT__SETTLE_NACK,
+                                .by_policy = true,
+                                .reason = reason });
+}
+
 leat_code leat_delivery_reject(leat_delivery *d, const char *reason)
 {
     return leat__delivery_settle(

@@ -30,7 +30,8 @@ typedef enum leat__settle {
 typedef struct leat__settlement {
     leat__settle verdict;
     int64_t delay_ms;   /* for a nack                                   */
-    const char *reason; /* for a reject; borrowed for the call, may be NULL */
+    bool by_policy;     /* for a nack: the source decides how long      */
+    const char *reason; /* borrowed for the call, may be NULL           */
 } leat__settlement;
 
 struct leat_delivery {

@@ -42,7 +42,7 @@ enum {
     LEAT__RUN_QUANTUM = 16, /* messages a worker takes at once       */
     LEAT__RUN_THREADS_MAX = 1024,
     LEAT__RUN_IN_FLIGHT_MAX = 1 << 20,
-    LEAT__RUN_REASON = 200
+    LEAT__RUN_REASON = 256
 };
 
 typedef struct run_slot run_slot;

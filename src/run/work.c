@@ -41,7 +41,9 @@ static leat__settlement verdict(leat_ctx *x, leat_verdict v)
         break;
     }
     return (leat__settlement){ .verdict = LEAT__SETTLE_NACK,
-                               .delay_ms = x->how.delay_ms };
+                               .delay_ms = x->how.delay_ms,
+                               .by_policy = x->how.by_policy,
+                               .reason = x->how.reason };
 }
 
 static leat__settlement handle(run_worker *w, run_slot *m)

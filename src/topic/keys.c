@@ -55,24 +55,26 @@ void leat__key_log(leat__key *k, const char *prefix, const char *topic,
         put(k, "%s:{%s/%u}:log", of(prefix), topic, partition);
 }
 
-static void of_group(leat__key *k, const char *prefix, const char *topic,
-                     bool legacy, uint32_t partition, const char *what,
-                     const char *group)
+void leat__key_part(leat__key *k, const char *prefix, const char *topic,
+                    bool legacy, uint32_t partition, const char *word,
+                    const char *group)
 {
+    const char *colon = group ? ":" : "", *of_group = group ? group : "";
     if (legacy)
-        put(k, "%s:{%s}:%s:%s", of(prefix), topic, what, group);
+        put(k, "%s:{%s}:%s%s%s", of(prefix), topic, word, colon, of_group);
     else
-        put(k, "%s:{%s/%u}:%s:%s", of(prefix), topic, partition, what, group);
+        put(k, "%s:{%s/%u}:%s%s%s", of(prefix), topic, partition, word, colon,
+            of_group);
 }
 
 void leat__key_cursor(leat__key *k, const char *prefix, const char *topic,
                       bool legacy, uint32_t partition, const char *group)
 {
-    of_group(k, prefix, topic, legacy, partition, "cur", group);
+    leat__key_part(k, prefix, topic, legacy, partition, "cur", group);
 }
 
 void leat__key_lease(leat__key *k, const char *prefix, const char *topic,
                      bool legacy, uint32_t partition, const char *group)
 {
-    of_group(k, prefix, topic, legacy, partition, "lease", group);
+    leat__key_part(k, prefix, topic, legacy, partition, "lease", group);
 }

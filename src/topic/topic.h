@@ -17,6 +17,7 @@ typedef struct leat__topic_meta {
     leat_partitioner partitioner;
     bool legacy; /* a bare stream, no meta */
     int64_t created_ms, updated_ms;
+    leat_retention retention; /* as it was when it was read */
 } leat__topic_meta;
 
 struct leat_topic {
@@ -32,6 +33,10 @@ struct leat_topic {
     _Atomic(leat__producer *) producer; /* of all partitions; NULL: each has
                                            its own                         */
 };
+
+/* What is kept of it, as far as is known: read again every few seconds by
+ * whoever uses it.  Any thread; no round trip. */
+void leat__topic_retention(leat_topic *t, leat_retention *out);
 
 /* LEAT_EFORK in a forked child. */
 leat_code leat__topic_own(const leat_topic *t, leat_error *err);

@@ -1,0 +1,51 @@
+--#include "redis/clock.lua"
+--#include "topic/kept.lua"
+-- due.lua: which kept messages are to be handed out now, and when the next is.
+--
+-- KEYS  1 lease   2 kept   3 due
+-- ARGV  1 nonce   2 epoch
+--       3 how many at most
+--       4 bytes of fields after which no more are given
+--       5... ids that the owner has in hand already
+-- result {}  the lease is another's
+--        {wait, total, entry...}
+--        wait   milliseconds until the next one that is not given is due; "0":
+--               more are due now; "" none waits
+--        total  how many wait in all
+--        entry  {id, fields, n, f, lane, replayed}; fields as in an entry of a
+--               log
+-- states none changes
+
+local lease = redis.call('HMGET', KEYS[1], 'o', 'e')
+if lease[1] ~= ARGV[1] or lease[2] ~= ARGV[2] then
+    return {}
+end
+local now = math.floor(now_us() / 1000)
+local most, bytes = tonumber(ARGV[3]), tonumber(ARGV[4])
+local mine, count = {}, #ARGV - 4
+for i = 5, #ARGV do
+    mine[ARGV[i]] = true
+end
+
+local found = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', '+inf',
+                         'WITHSCORES', 'LIMIT', 0, most + count + 1)
+local out, wait = {'', redis.call('ZCARD', KEYS[3])}, nil
+for i = 1, #found, 2 do
+    local id, at = found[i], tonumber(found[i + 1])
+    if not mine[id] then
+        if at > now or most == 0 or bytes <= 0 then
+            wait = math.max(at - now, 0)
+            break
+        end
+        local packed, meta = redis.call('HGET', KEYS[2], id),
+                             kept_meta(KEYS[2], id)
+        if packed and meta then
+            out[#out + 1] = {id, cmsgpack.unpack(packed),
+                             tostring(meta[META.n]), tostring(meta[META.f]),
+                             meta[META.lane], meta[META.replayed]}
+            most, bytes = most - 1, bytes - #packed
+        end
+    end
+end
+out[1] = wait and string.format('%.0f', wait) or ''
+return out
