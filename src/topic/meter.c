@@ -62,8 +62,7 @@ leat_code leat__consumer_meters_init(consumer_meters *m, leat_metrics *r,
         err);
     bool all = m->consumed && m->redelivered && m->settled && m->rejected &&
                m->stale && m->undecodable && m->rebalances && m->losses &&
-               m->retries && m->dead &&
-               m->in_flight && m->owned && m->lag && m->settle_time &&
-               m->end_to_end;
+               m->retries && m->dead && m->in_flight && m->owned && m->lag &&
+               m->settle_time && m->end_to_end;
     return all ? LEAT_OK : LEAT_ENOMEM;
 }
