@@ -175,14 +175,35 @@ static void end_telling(leat__producer *p, const tally *y)
     settle(p, y);
 }
 
+/* One that a script has added.  What waits beside the log has no place there
+ * that could be looked for, but will be due. */
+static __attribute__((noinline, cold)) void
+note_script(leat__producer *p, const leat__item *item, const leat__verdict *v)
+{
+    leat_bytes command = leat_mem(item->bytes, item->size);
+    if (item->head == LEAT__BY_ADD) {
+        leat__loss_note(p->loss, item->partition,
+                        (leat_position){ .ms = v->ms, .seq = v->seq }, command,
+                        leat__addition_head(command));
+        return;
+    }
+    pthread_mutex_lock(&p->io);
+    leat__ripening_add(&p->ripening, item->partition,
+                       leat__addition_delay(command));
+    pthread_mutex_unlock(&p->io);
+}
+
 static void note(leat__producer *p, const leat__item *item,
                  const leat__verdict *v)
 {
-    if (v->code == LEAT_OK)
+    if (v->code != LEAT_OK)
+        return;
+    if (item->head < LEAT__BY_XADD)
+        note_script(p, item, v);
+    else
         leat__loss_note(p->loss, item->partition,
                         (leat_position){ .ms = v->ms, .seq = v->seq },
-                        leat_mem(item->bytes, item->size),
-                        p->heads[item->partition - p->first].n);
+                        leat_mem(item->bytes, item->size), item->head);
 }
 
 /* Tell all verdicts below `until`.  Only this thread moves head. */
@@ -280,6 +301,7 @@ static void install(leat__producer *p, leat_conn *c)
     p->replied = p->sure = p->head;
     p->back = p->refused = 0;
     p->no_memory = false;
+    p->taught = 0;
     pthread_mutex_unlock(&p->io);
     pthread_mutex_lock(&p->lock);
     p->connected = true;
@@ -357,6 +379,19 @@ static void look_again(leat__producer *p)
         p->conn->stale = true;
 }
 
+/* What is kept of the topic may have been changed. */
+static void look_at_policy(leat__producer *p, int64_t now_ns)
+{
+    leat_retention r;
+    if (now_ns < p->policy_ns)
+        return;
+    p->policy_ns = now_ns + TICK_MS * INT64_C(1000000);
+    leat__topic_retention(p->topic, &r);
+    pthread_mutex_lock(&p->lock);
+    leat__producer_policy_locked(p, &r);
+    pthread_mutex_unlock(&p->lock);
+}
+
 /* A server that refused, or has become a replica, will not do: end it when all
  * is answered, and look whether there is another.  Without memory to send it is
  * no connection either. */
@@ -393,6 +428,9 @@ static nap plan_nap(const leat__producer *p)
     z.lingers = p->linger_until_ns != 0;
     if (z.lingers && p->linger_until_ns < z.until_ns)
         z.until_ns = p->linger_until_ns;
+    int64_t ripe = leat__ripening_due(&p->ripening);
+    if (ripe < z.until_ns)
+        z.until_ns = ripe;
     return z;
 }
 
@@ -436,8 +474,12 @@ static void turn(leat__producer *p, bool readable, nap *z)
     if (c->t && leat__outq_left(&c->out) > 0)
         (void)leat__conn_write_some(c, NULL);
     look_again(p);
+    int64_t now = leat__now_ns();
     if (c->t)
-        leat__loss_look(p->loss, c, leat__now_ns());
+        leat__loss_look(p->loss, c, now);
+    if (c->t)
+        leat__ripening_step(&p->ripening, c, now);
+    look_at_policy(p, now);
     if (c->t)
         sent = leat__producer_send(p);
     leave_useless(p);

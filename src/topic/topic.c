@@ -193,6 +193,7 @@ leat_topic *leat_topic_open(leat_client *c, const char *name,
         return NULL;
     if (find(t, err) != LEAT_OK)
         goto fail;
+    t->meta.retention = o.retention;
     if (t->meta.legacy)
         t->meta.partitioner = o.partitioner;
     if (leat__chooser_init(&t->chooser, t->meta.partitioner, t->meta.partitions,
@@ -217,6 +218,11 @@ void leat_topic_close(leat_topic *t)
     leat__chooser_release(&t->chooser);
     leat__free(t->name);
     leat__free(t);
+}
+
+void leat__topic_retention(leat_topic *t, leat_retention *out)
+{
+    *out = t->meta.retention;
 }
 
 leat_code leat__topic_own(const leat_topic *t, leat_error *err)
