@@ -31,6 +31,7 @@ enum {
 typedef struct part {
     uint32_t number;
     leat__key key;
+    leat__key bodies; /* beside it; empty: none are                     */
     leat_position after; /* the last entry seen: read on behind it      */
     leat_position end;   /* the newest to be shown, without follow      */
     leat_reply *page;
@@ -53,6 +54,8 @@ struct leat_browse {
     leat_header *headers; /* of an entry that is no message */
     size_t header_room;
     leat_msg raw;
+    leat_reply *body; /* of the entry at hand, kept beside the log */
+    bool gone;        /* it should be                              */
     leat_error why;
     part *shown;         /* the entry whose messages are being given out */
     const leat_msg *msg; /* of it                                        */
@@ -181,6 +184,39 @@ static leat_code wait_more(leat_browse *b, int64_t ms, leat_error *err)
 
 /* ---- entries into messages -------------------------------------------- */
 
+static bool is_large(leat_bytes name)
+{
+    return leat_bytes_eq(name, leat_str("@large"));
+}
+
+/* The body of the entry at hand, if it is kept beside the log. */
+static leat_code fetch_body(leat_browse *b, const part *p, leat_error *err)
+{
+    char id[LEAT__ID_TEXT];
+    const leat_call_opts again = { .idempotent = true };
+    const leat_reply *fields = leat_reply_at(p->entry, 1);
+    size_t n = leat_reply_len(fields);
+    leat_reply_free(b->body);
+    b->body = NULL;
+    b->gone = false;
+    if (n < 2 || p->bodies.n == 0 ||
+        !is_large(leat_reply_bytes(leat_reply_at(fields, n - 2))))
+        return LEAT_OK;
+    leat_code code = leat_client_call(
+        b->client,
+        LEAT_ARGS(leat_str("HGET"), leat__key_bytes(&p->bodies),
+                  leat__position_format(p->id, id)),
+        &again, &b->body, err);
+    b->gone = code == LEAT_OK &&
+              leat_reply_kind(b->body) != LEAT_REPLY_STRING;
+    if (b->gone) {
+        leat_reply_free(b->body);
+        b->body = NULL;
+    }
+    return code;
+}
+
+/* With the body where it is only named. */
 static leat_code load_fields(leat_browse *b, const leat_reply *entry,
                              leat_error *err)
 {
@@ -189,8 +225,13 @@ static leat_code load_fields(leat_browse *b, const leat_reply *entry,
     leat__pairs p = leat__pairs_of(leat_reply_at(entry, 1));
     leat_code code = LEAT_OK;
     leat_fields_clear(b->fields);
-    while (code == LEAT_OK && leat__pairs_next(&p, &name, &value))
-        code = leat_fields_add(b->fields, name, leat_reply_bytes(value), err);
+    while (code == LEAT_OK && leat__pairs_next(&p, &name, &value)) {
+        bool large = b->body && is_large(name);
+        leat_bytes of = leat_reply_bytes(value);
+        code = large ? leat_fields_add(b->fields, of, leat_reply_bytes(b->body),
+                                       err)
+                     : leat_fields_add(b->fields, name, of, err);
+    }
     return code;
 }
 
@@ -218,6 +259,8 @@ static leat_code decode_by(leat_browse *b, const leat_codec *codec,
                            const leat_reply *entry, leat_error *err)
 {
     leat_code code = load_fields(b, entry, err);
+    if (code == LEAT_OK && b->gone)
+        code = leat__fail(err, LEAT_EDECODE, "its large body is gone");
     if (code != LEAT_OK)
         return code;
     return codec->decode(codec, b->fields, &b->msg, &b->msg_count, err);
@@ -309,7 +352,9 @@ int leat_browse_next(leat_browse *b, leat_seen *out, int64_t wait_ms,
     part *p = next_entry(b, wait_ms, &code, err);
     if (!p)
         return code == LEAT_OK ? 0 : -1;
-    code = decode(b, p->entry, err);
+    code = fetch_body(b, p, err);
+    if (code == LEAT_OK)
+        code = decode(b, p->entry, err);
     if (code != LEAT_OK)
         return -1;
     b->shown = p;
@@ -410,6 +455,7 @@ void leat_browse_close(leat_browse *b)
     for (size_t i = 0; b->parts && i < b->count; i++)
         drop_page(&b->parts[i]);
     leat__free(b->parts);
+    leat_reply_free(b->body);
     leat__free(b->headers);
     leat_fields_free(b->fields);
     leat__free(b);
@@ -430,6 +476,9 @@ static leat_code add_parts(leat_browse *b, const leat__topic_at *t,
         part *p = &b->parts[i];
         p->number = o->one ? o->partition : (uint32_t)i;
         leat__key_log(&p->key, t->prefix, t->name, t->meta.legacy, p->number);
+        if (!t->meta.legacy)
+            leat__key_part(&p->bodies, t->prefix, t->name, false, p->number,
+                           "bodies", NULL);
     }
     assert(b->count > 0);
     b->page_size = PAGE_TOTAL / b->count;

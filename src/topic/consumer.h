@@ -5,6 +5,7 @@
  *   drive.c    who drives: the thread in a call, or the background thread
  *   member.c   carries out what the group's state machine decides
  *   read.c     reads the logs of owned partitions into their windows
+ *   bodies.c   gets the bodies that are kept beside a log, a few ahead
  *   wait.c     waits for entries, where each partition needs its own connection
  *   deliver.c  hands out what the windows give, takes back what is settled
  *   save.c     tells the server, fenced, what was handed out and settled
@@ -41,6 +42,7 @@
 #include "redis/waker.h"
 #include "topic/chunk.h"
 #include "topic/group.h"
+#include "topic/ripen.h"
 #include "topic/topic.h"
 #include "topic/window.h"
 #include <poll.h>
@@ -131,6 +133,9 @@ struct part {
     bool reading;      /* in a read of its own                     */
     uint32_t asked;    /* entries that may come by it              */
     uint32_t appetite; /* how many to ask for; 0: a batch */
+    struct leat__bodies *bodies; /* that are on their way, or NULL  */
+    bool starved;                /* more bodies than may be held    */
+    leat__ripe ripe;             /* delayed messages                */
     uint64_t read_epoch, renew_epoch;
     leat__id begin;   /* where the group started                  */
     leat__id reached; /* by our last lease, if there was one      */
@@ -231,6 +236,8 @@ struct consumer {
     leat__group_record *records;
     size_t records_cap;
     leat__chunk_pool chunks;
+    size_t body_size;    /* of the last large body                  */
+    int64_t body_ns;     /* one more than may be held, not before   */
     leat__held **held; /* scratch of one read                  */
     leat__buf text;    /* scratch of one save                  */
     saving *savings;   /* unused                               */
@@ -296,6 +303,25 @@ bool leat__read_idle(const consumer *c, const part *p, int64_t now_ns);
 /* The answer to a read of this partition, and a failure of one. */
 void leat__read_came(part *p, const leat_reply *r, uint32_t asked);
 void leat__read_failed(consumer *c, part *p, const leat_error *e);
+
+/* Into the window, if it is behind what that has. */
+void leat__read_into(part *p, leat__held *h);
+
+/* ---- bodies.c --------------------------------------------------------- */
+
+/* Of n entries that were read, those up to the first large one may go into the
+ * window: how many.  The others are taken: they follow with their bodies, or
+ * are read again. */
+size_t leat__bodies_take(part *p, leat__held **held, size_t n);
+
+/* Must it not be read, because bodies are on their way, or too many here? */
+bool leat__bodies_wait(const part *p);
+
+/* ---- ripen.c ---------------------------------------------------------- */
+
+/* Let owned partitions' delayed messages ripen. */
+void leat__ripen_step(consumer *c, int64_t now_ns);
+int64_t leat__ripen_due(const consumer *c);
 
 /* ---- wait.c ----------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "redis/script.h"
+#include "topic/consumer.h"
 
 #include <string.h>
 
@@ -184,5 +185,33 @@ int64_t leat__ripening_due(const leat__ripening *r)
     for (uint32_t i = 0; i < r->count; i++)
         if (!r->of[i]->out && r->of[i]->due_ns < due)
             due = r->of[i]->due_ns;
+    return due;
+}
+
+/* ---- those of an owner ------------------------------------------------ */
+
+void leat__ripen_step(consumer *c, int64_t now_ns)
+{
+    for (uint32_t i = 0; c->cmd && i < c->owned_count; i++) {
+        part *p = c->owned[i];
+        leat__ripe *r = &p->ripe;
+        if (p->gone || r->out || r->due_ns > now_ns)
+            continue;
+        r->topic = c->topic;
+        r->partition = p->index;
+        r->calm_ns = leat__ripe_calm(c->owned_count);
+        if (leat__ripe_send(r, c->cmd, NULL) != LEAT_OK && !c->clustered)
+            return; /* it is the same for all */
+    }
+}
+
+int64_t leat__ripen_due(const consumer *c)
+{
+    int64_t due = INT64_MAX;
+    for (uint32_t i = 0; i < c->owned_count; i++) {
+        const leat__ripe *r = &c->owned[i]->ripe;
+        if (!r->out && r->due_ns < due)
+            due = r->due_ns;
+    }
     return due;
 }

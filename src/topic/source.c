@@ -589,6 +589,7 @@ leat_source *leat_topic_source(leat_topic *t, const char *group,
     c->base.ops = &ops;
     c->base.name = t->name;
     c->topic = t;
+    c->chunks.bodies = !t->meta.legacy;
     c->client = t->client;
     c->clustered = leat__client_clustered(c->client);
     c->wake_fd = c->ready_fd = -1;
