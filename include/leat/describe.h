@@ -65,6 +65,7 @@ typedef struct leat_topic_info {
     int64_t entries; /* of all partitions                               */
     int64_t groups;
     const leat_partition_info *partition; /* `partitions` of them          */
+    leat_retention retention;
 } leat_topic_info;
 
 /* LEAT_ENOENT: no such topic, nor a stream of that name. */

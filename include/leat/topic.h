@@ -81,6 +81,13 @@ typedef struct leat_retention {
                           /* -1: none are                                   */
 } leat_retention;
 
+/* Their names, "never", "pin" and so on; NULL, and false, where there is no
+ * such. */
+LEAT_API const char *leat_forget_name(leat_forget f);
+LEAT_API const char *leat_abandoned_name(leat_abandoned a);
+LEAT_API bool leat_forget_find(const char *name, leat_forget *out);
+LEAT_API bool leat_abandoned_find(const char *name, leat_abandoned *out);
+
 /* How a new topic is made. */
 typedef struct leat_topic_spec {
     int partitions; /* 0: 1 */

@@ -349,6 +349,7 @@ static void fill_topic(topic_info *x, const leat__topic_meta *meta)
     x->pub.created_ms = meta->created_ms;
     x->pub.updated_ms = meta->updated_ms;
     x->pub.partition = x->list;
+    x->pub.retention = meta->retention;
     for (uint32_t i = 0; i < meta->partitions; i++) {
         const leat__log_info *l = &x->logs[i];
         x->list[i] = (leat_partition_info){ .partition = i,

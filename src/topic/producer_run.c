@@ -33,6 +33,7 @@ enum {
     TICK_MS = 1000,
     DIAL_MS = 1000,   /* at least, though messages fail meanwhile */
     STABLE_MS = 5000, /* a connection that lived so long was a success */
+    SOON_MS = 20,     /* until a look that was due while there was no room */
     ASKED_MS = 1000   /* then it is looked again who has the partition */
 };
 
@@ -379,7 +380,7 @@ static void look_again(leat__producer *p)
         p->conn->stale = true;
 }
 
-/* What is kept of the topic may have been changed. */
+/* What is sent follows what is known. */
 static void look_at_policy(leat__producer *p, int64_t now_ns)
 {
     leat_retention r;
@@ -390,6 +391,25 @@ static void look_at_policy(leat__producer *p, int64_t now_ns)
     pthread_mutex_lock(&p->lock);
     leat__producer_policy_locked(p, &r);
     pthread_mutex_unlock(&p->lock);
+}
+
+/* What is kept of the topic may have been changed.  It must not wait for the
+ * socket; on a cluster it is kept elsewhere. */
+static void look_at_retention(leat__producer *p)
+{
+    leat_conn *c = p->conn;
+    if (!leat__client_clustered(p->client) && !c->stale &&
+        leat__conn_waiting(c) + 1 < c->window &&
+        leat__outq_left(&c->out) == 0 &&
+        leat__retention_due(p->topic, leat__now_ns()))
+        leat__retention_ask(p->topic, c);
+}
+
+static void look_elsewhere(leat__producer *p)
+{
+    if (leat__client_clustered(p->client) &&
+        leat__retention_due(p->topic, leat__now_ns()))
+        leat__retention_wait(p->topic);
 }
 
 /* A server that refused, or has become a replica, will not do: end it when all
@@ -457,6 +477,10 @@ static void shorten(leat__producer *p, nap *z, bool sent_all)
         most = leat__deadline_ns(TICK_MS);
     int64_t look = leat__loss_due(p->loss);
     most = look < most ? look : most;
+    int64_t soon = leat__deadline_ns(SOON_MS);
+    look = leat__retention_at(p->topic);
+    look = look < soon ? soon : look;
+    most = look < most ? look : most;
     if (most < z->until_ns)
         z->until_ns = most;
 }
@@ -480,6 +504,8 @@ static void turn(leat__producer *p, bool readable, nap *z)
     if (c->t)
         leat__ripening_step(&p->ripening, c, now);
     look_at_policy(p, now);
+    if (c->t)
+        look_at_retention(p);
     if (c->t)
         sent = leat__producer_send(p);
     leave_useless(p);
@@ -510,6 +536,7 @@ void *leat__producer_run(void *arg)
             continue;
         }
         turn(p, readable, &z);
+        look_elsewhere(p);
         readable = p->conn && sleep_on(p, &z);
     }
     return NULL;
