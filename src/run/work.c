@@ -37,6 +37,8 @@ static leat__settlement verdict(leat_ctx *x, leat_verdict v)
     case LEAT_REJECT:
         return (leat__settlement){ .verdict = LEAT__SETTLE_REJECT,
                                    .reason = x->how.reason };
+    case LEAT_RELEASE:
+        return release;
     case LEAT_NACK:
         break;
     }
