@@ -295,9 +295,11 @@ static void metrics_tell_what_happened(void **state)
         "messaging_client_consumed_messages_total{messaging_destination_name="
         "\"script\",messaging_system=\"leat\"} 20\n",
         "messaging_process_duration_seconds_count{messaging_destination_name="
-        "\"script\",messaging_system=\"leat\"} 19\n",
-        "verdict=\"ack\"} 19\n",
-        "verdict=\"reject\"} 1\n",
+        "\"script\",messaging_system=\"leat\",result=\"ack\"} 19\n",
+        "leat_run_settled_messages_total{messaging_destination_name="
+        "\"script\",messaging_system=\"leat\",result=\"ack\"} 19\n",
+        "leat_run_settled_messages_total{messaging_destination_name="
+        "\"script\",messaging_system=\"leat\",result=\"reject\"} 1\n",
         "leat_run_in_flight{messaging_destination_name=\"script\","
         "messaging_system=\"leat\"} 0\n",
     };
