@@ -201,7 +201,7 @@ struct consumer {
     char *group, *name;
     char start[LEAT__ID_TEXT]; /* of a new group */
     leat_bytes from;           /* the topic's name */
-    leat__key members;
+    leat__key members, beats_key, paused_key;
     char nonce[LEAT__NONCE_TEXT + 1];
     leat__sipkey seed; /* for lanes of keys */
     consumer_meters meters;
@@ -263,6 +263,7 @@ struct consumer {
     int64_t beat_sent_ns;
     int64_t sample_ns; /* the next sample is not before            */
     uint32_t sample_turn, sampling;
+    bool paused;   /* somebody paused the group            */
     bool any_gone; /* some partition is to be swept        */
     bool left;     /* our record is gone                   */
     leat__group_record *records;

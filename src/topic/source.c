@@ -481,6 +481,8 @@ static leat_code init_names(consumer *c, const char *group,
         return leat__fail(err, LEAT_EINVAL, "start '%.20s...' is too long",
                           o->start);
     leat__key_members(&c->members, t->prefix, t->name, c->group);
+    leat__key_beats(&c->beats_key, t->prefix, t->name, c->group);
+    leat__key_paused(&c->paused_key, t->prefix, t->name, c->group);
     return LEAT_OK;
 }
 
