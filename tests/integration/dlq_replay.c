@@ -478,9 +478,9 @@ typedef struct passed {
 static passed replay_cut_at(tcpfault *f, tcpfault_dir dir, uint64_t at,
                             leat_dlq_sum *sum)
 {
-    char by[64];
+    char by[256];
     leat_error e = { 0 };
-    snprintf(by, sizeof by, "redis://127.0.0.1:%d", tcpfault_port(f));
+    snprintf(by, sizeof by, "unix://%s/proxy", redis_dir(server));
     tcpfault_counts before = tcpfault_count(f);
     leat_client *c = open_client(by, &(leat_client_opts){ .max_retry_ms = 5 });
     leat_dlq *d = leat_dlq_open(c, "t", NULL, NULL);
@@ -525,7 +525,9 @@ static void cut_at_any_byte_each_is_replayed_once(void **state)
     (void)state;
     bury((grave){ .partition = 1, .body = "x", .error = "e" }, NULL);
     redis_do(server, "DEL leat:{t/1}:dlq");
-    tcpfault *f = tcpfault_start(redis_socket(server), NULL);
+    char path[256];
+    snprintf(path, sizeof path, "%s/proxy", redis_dir(server));
+    tcpfault *f = tcpfault_start(redis_socket(server), path);
     assert_non_null(f);
     four_letters();
     passed all = replay_cut_at(f, TCPFAULT_UP, UINT64_MAX, &sum);
