@@ -155,7 +155,7 @@ const example dlq_replay_examples[] = {
 };
 
 const example dlq_rm_examples[] = {
-    { "leat dlq rm orders --all --until 168h --yes",
+    { "leat dlq rm orders --all --until 7d --yes",
       "what died more than a week ago" },
     { 0 },
 };
