@@ -227,7 +227,7 @@ static void a_page_may_begin_behind_what_is_gone(void **state)
     assert_int_equal(bodies(&o, out, 8), 0);
 }
 
-static void filters_choose(void **state)
+static void a_filter_chooses_among_them(void **state)
 {
     (void)state;
     bury_spread(40);
@@ -645,7 +645,7 @@ int main(void)
         dlq_test(partitions_are_merged_in_the_order_of_death),
         dlq_test(each_page_goes_on_behind_the_one_before),
         dlq_test(a_page_may_begin_behind_what_is_gone),
-        dlq_test(filters_choose),
+        dlq_test(a_filter_chooses_among_them),
         dlq_test(times_are_those_of_death),
         dlq_test(what_dies_meanwhile_is_not_shown),
         dlq_test(what_is_taken_away_meanwhile_does_not_stop_it),
