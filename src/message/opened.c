@@ -78,3 +78,9 @@ leat_code leat__opened_decode(leat__opened *o, leat_error *err)
     o->why = (leat_error){ 0 };
     return code;
 }
+
+leat_code leat__opened_raw(leat__opened *o, const char *why, leat_error *err)
+{
+    (void)leat__fail(&o->why, LEAT_EDECODE, "%s", why);
+    return show_raw(o, err);
+}

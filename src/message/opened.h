@@ -41,4 +41,7 @@ leat_bytes *leat__opened_room(leat__opened *o, size_t count, leat_error *err);
 /* LEAT_EDECODE is no failure here. */
 leat_code leat__opened_decode(leat__opened *o, leat_error *err);
 
+/* As it is, because it is known that it cannot be decoded. */
+leat_code leat__opened_raw(leat__opened *o, const char *why, leat_error *err);
+
 #endif

@@ -32,6 +32,7 @@ enum {
 typedef struct part {
     uint32_t number;
     leat__key key;
+    leat__key bodies;    /* beside it; empty: none are                     */
     leat_position after; /* the last entry seen: read on behind it      */
     leat_position end;   /* the newest to be shown, without follow      */
     leat_reply *page;
@@ -49,6 +50,8 @@ struct leat_browse {
     size_t page_size;
     int64_t checked_ns; /* when dry ones were asked last */
 
+    leat_reply *body;    /* of the entry at hand, kept beside the log    */
+    bool gone;           /* it should be                                 */
     leat__opened opened; /* the entry whose messages are being given out */
     part *shown;         /* where it is from                             */
     size_t msg_at;
@@ -176,6 +179,38 @@ static leat_code wait_more(leat_browse *b, int64_t ms, leat_error *err)
 
 /* ---- entries into messages -------------------------------------------- */
 
+static bool is_large(leat_bytes name)
+{
+    return leat_bytes_eq(name, leat_str("@large"));
+}
+
+/* The body of the entry at hand, if it is kept beside the log. */
+static leat_code fetch_body(leat_browse *b, const part *p, leat_error *err)
+{
+    char id[LEAT__ID_TEXT];
+    const leat_call_opts again = { .idempotent = true };
+    const leat_reply *fields = leat_reply_at(p->entry, 1);
+    size_t n = leat_reply_len(fields);
+    leat_reply_free(b->body);
+    b->body = NULL;
+    b->gone = false;
+    if (n < 2 || p->bodies.n == 0 ||
+        !is_large(leat_reply_bytes(leat_reply_at(fields, n - 2))))
+        return LEAT_OK;
+    leat_code code = leat_client_call(
+        b->client,
+        LEAT_ARGS(leat_str("HGET"), leat__key_bytes(&p->bodies),
+                  leat__position_format(p->id, id)),
+        &again, &b->body, err);
+    b->gone = code == LEAT_OK && leat_reply_kind(b->body) != LEAT_REPLY_STRING;
+    if (b->gone) {
+        leat_reply_free(b->body);
+        b->body = NULL;
+    }
+    return code;
+}
+
+/* With the body where it is only named. */
 static leat_code decode(leat_browse *b, const leat_reply *entry,
                         leat_error *err)
 {
@@ -186,9 +221,12 @@ static leat_code decode(leat_browse *b, const leat_reply *entry,
     if (!at)
         return LEAT_ENOMEM;
     while (leat__pairs_next(&p, &name, &value)) {
-        *at++ = name;
-        *at++ = leat_reply_bytes(value);
+        bool large = b->body && is_large(name);
+        *at++ = large ? leat_reply_bytes(value) : name;
+        *at++ = leat_reply_bytes(large ? b->body : value);
     }
+    if (b->gone)
+        return leat__opened_raw(&b->opened, "its large body is gone", err);
     return leat__opened_decode(&b->opened, err);
 }
 
@@ -258,7 +296,9 @@ int leat_browse_next(leat_browse *b, leat_seen *out, int64_t wait_ms,
     part *p = next_entry(b, wait_ms, &code, err);
     if (!p)
         return code == LEAT_OK ? 0 : -1;
-    code = decode(b, p->entry, err);
+    code = fetch_body(b, p, err);
+    if (code == LEAT_OK)
+        code = decode(b, p->entry, err);
     if (code != LEAT_OK)
         return -1;
     b->shown = p;
@@ -359,6 +399,7 @@ void leat_browse_close(leat_browse *b)
     for (size_t i = 0; b->parts && i < b->count; i++)
         drop_page(&b->parts[i]);
     leat__free(b->parts);
+    leat_reply_free(b->body);
     leat__opened_release(&b->opened);
     leat__free(b);
 }
@@ -378,6 +419,9 @@ static leat_code add_parts(leat_browse *b, const leat__topic_at *t,
         part *p = &b->parts[i];
         p->number = o->one ? o->partition : (uint32_t)i;
         leat__key_log(&p->key, t->prefix, t->name, t->meta.legacy, p->number);
+        if (!t->meta.legacy)
+            leat__key_part(&p->bodies, t->prefix, t->name, false, p->number,
+                           "bodies", NULL);
     }
     assert(b->count > 0);
     b->page_size = PAGE_TOTAL / b->count;
