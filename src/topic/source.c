@@ -339,6 +339,7 @@ static void free_consumer(consumer *c)
     leat__chunk_pool_release(&c->chunks);
     leat__group_free(c->machine);
     leat__buf_release(&c->text);
+    leat__tend_close(c);
     leat__free(c->records);
     leat__free(c->held);
     if (c->wake_fd >= 0)
@@ -572,6 +573,8 @@ static leat_code init(consumer *c, const char *group,
     if (rc == LEAT_OK)
         rc = leat__consumer_meters_init(&c->meters, c->opts.metrics,
                                         c->topic->name, c->group, err);
+    if (rc == LEAT_OK)
+        rc = leat__tend_open(c, err);
     return rc == LEAT_OK ? join(c, err) : rc;
 }
 
