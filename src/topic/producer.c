@@ -44,7 +44,7 @@ static leat_code meter(leat__producer *p, leat_error *err)
     leat_label labels[] = {
         { "messaging_system", "leat" },
         { "messaging_destination_name", p->topic->name },
-        { "outcome", NULL },
+        { "result", NULL },
     };
     if (!registry)
         return LEAT_OK;
@@ -57,7 +57,7 @@ static leat_code meter(leat__producer *p, leat_error *err)
         labels[2].value = names[i];
         p->outcomes[i] = leat_metrics_counter(
             registry, "messaging_client_sent_messages_total",
-            "Messages sent, by outcome.", labels, 3, err);
+            "Messages sent, by result.", labels, 3, err);
         if (!p->outcomes[i])
             return LEAT_ENOMEM;
     }
