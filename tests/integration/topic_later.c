@@ -189,9 +189,9 @@ static void a_delay_longer_than_a_lease_has_one_effect(void **state)
     (void)state;
     leat_topic *t = open_with(client, NULL);
     leat_source *s = source_of(t, "g",
-                               &(leat_topic_source_opts){ .lease_ms = 400 });
+                               &(leat_topic_source_opts){ .lease_ms = 300 });
     for (int i = 0; i < 100; i++)
-        number_later(t, i, 1500);
+        number_later(t, i, 1000);
     flush(t);
     bool seen[100] = { false };
     for (int i = 0; i < 100; i++) {
@@ -201,7 +201,7 @@ static void a_delay_longer_than_a_lease_has_one_effect(void **state)
         seen[body_number(d)] = true;
         ack(d);
     }
-    nothing_of(s, 600);
+    nothing_of(s, 400);
     leat_source_close(s);
     leat_topic_close(t);
 }
@@ -320,7 +320,7 @@ static void many_wait_and_come_once_each_when_the_clock_jumps(void **state)
     }
     receive_numbers(s, seen, 1000);
     set_clock(clock, -INT64_C(10) * 60 * 1000000000);
-    nothing_of(s, 1200);
+    nothing_of(s, 1100);
     assert_int_equal(waiting(z), MANY);
     set_clock(clock, INT64_C(2) * HOUR_MS * 1000000);
     receive_numbers(s, seen, MANY);
@@ -359,7 +359,7 @@ static pid_t start_mover(void)
 
 static void movers_that_are_killed_lose_and_double_nothing(void **state)
 {
-    enum { N = 2000, KILLS = 8 };
+    enum { N = 1000, KILLS = 6 };
     (void)state;
     leat_topic *t = open_with(client, NULL);
     for (int i = 0; i < N; i++)
