@@ -75,4 +75,9 @@ void leat__key_part(leat__key *k, const char *prefix, const char *topic,
                     bool legacy, uint32_t partition, const char *word,
                     const char *group);
 
+/* The words of a group's keys on a partition, and of those that a partition has
+ * beside its log for all of them; NULL after the last. */
+extern const char *const leat__group_words[];
+extern const char *const leat__partition_words[];
+
 #endif
