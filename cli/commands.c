@@ -529,17 +529,22 @@ const command commands[] = {
       .text =
           "Runs the program once for each message, its body on stdin.  What "
           "the program does with it is told by its exit code: 0 acknowledges "
-          "the message, 75 lets it be tried again after --retry-delay, and any "
-          "other rejects it: it is counted, told, and not tried again.  A "
-          "program that is killed by a signal is tried again.\n\n"
+          "the message, 65 makes it a dead letter at once, and any other is a "
+          "failure, as is being killed by a signal: the message is tried again "
+          "as --backoff says, and is a dead letter after --max-attempts.  With "
+          "--on-failure dead only 75 lets it be tried again.  The last line "
+          "that the program wrote to stderr is kept as the reason.  Dead "
+          "letters are shown and replayed by 'leat dlq'.\n\n"
           "The environment has LEAT_TOPIC, LEAT_PARTITION, LEAT_POSITION, "
           "LEAT_ID, LEAT_KEY, LEAT_TYPE, LEAT_ATTEMPT (from 1), LEAT_FENCE "
-          "(grows with each change of owner) and LEAT_HEADER_NAME for each "
-          "header, in capitals with _ for what is neither letter nor digit.  "
+          "(grows with each change of owner), LEAT_ORIGINAL_ID of a retry that "
+          "is a message of its own, LEAT_REPLAYED_FROM of one that was a dead "
+          "letter, and LEAT_HEADER_NAME for each header, in capitals with _ "
+          "for what is neither letter nor digit.  "
           "What is empty, holds a zero byte or is over 32 KiB is left out.\n\n"
           "Without a program, messages are printed as 'leat topic tail' does "
-          "and acknowledged.  Entries that are no messages are rejected and "
-          "counted; they stay in the log.\n\n"
+          "and acknowledged.  Entries that are no messages are counted, and "
+          "dead letters at once.\n\n"
           "SIGINT and SIGTERM stop receiving; programs that run may end within "
           "--drain, then they are killed and their messages go to others.  A "
           "second signal ends at once.",
@@ -596,7 +601,9 @@ const char *option_env(const option *o, char *out, size_t room)
 {
     /* 'leat consume' describes a message to its program in these; a leat that
      * the program runs must not take them for its own options. */
-    if (in_words("id key type topic partition position attempt fence", o->name))
+    if (in_words("id key type topic partition position attempt fence "
+                 "original-id replayed-from",
+                 o->name))
         return NULL;
     snprintf(out, room, "LEAT_%s", o->name);
     for (char *s = out; *s; s++)

@@ -71,6 +71,7 @@ typedef struct leat_topic_info {
     int64_t entries; /* of all partitions                               */
     int64_t groups;
     const leat_partition_info *partition; /* `partitions` of them          */
+    leat_retention retention;
     int64_t bytes;                        /* these are of all partitions;  */
     double rate;                          /* -1: one is not known          */
     int64_t dead;

@@ -13,10 +13,11 @@
 #include "admin/group.h"
 #include "base/mem.h"
 #include "redis/script.h"
+#include <leat/dlq.h>
 
 #include <stdio.h>
 
-enum { LEND_MS = 5000, GROUPS_AT_ONCE = 100, STEPS = 1000000, DEAD_PAGE = 100 };
+enum { LEND_MS = 5000, GROUPS_AT_ONCE = 100, STEPS = 1000000 };
 
 typedef struct removal {
     leat_conn *conn;
@@ -114,65 +115,20 @@ static leat_code unlist_group(const removal *x, leat_bytes member,
     return rc == LEAT_OK ? leat_conn_drain(x->conn, 0, err) : rc;
 }
 
-/* ---- dead letters of a group ------------------------------------------ */
-
-static bool is_of(const leat_reply *entry, leat_bytes group)
-{
-    leat__pairs p = leat__pairs_of(leat_reply_at(entry, 1));
-    leat_bytes name;
-    const leat_reply *value = NULL;
-    return leat__pairs_next(&p, &name, &value) &&
-           leat_bytes_eq(name, leat_str("g")) &&
-           leat_bytes_eq(leat_reply_bytes(value), group);
-}
-
-/* One page after *after: those of the group are deleted. */
-static leat_code bury_page(const removal *x, const leat__key *dlq,
-                           leat_bytes group, leat_position *after, bool *more,
-                           leat_error *err)
-{
-    char from[LEAT__ID_TEXT], id[DEAD_PAGE][LEAT__ID_TEXT];
-    leat_bytes argv[2 + DEAD_PAGE] = { leat_str("XDEL"), leat__key_bytes(dlq) };
-    const leat_reply *r = NULL;
-    size_t doomed_n = 0;
-    leat_code rc = leat_conn_call(
-        x->conn,
-        LEAT_ARGS(leat_str("XRANGE"), leat__key_bytes(dlq),
-                  leat__position_format(leat__position_after(*after), from),
-                  leat_str("+"), leat_str("COUNT"), leat_str("100")),
-        NULL, &r, err);
-    size_t n = rc == LEAT_OK ? leat_reply_len(r) : 0;
-    const leat_reply *entry = n ? leat_reply_first(r) : NULL;
-    for (size_t i = 0; i < n && i < DEAD_PAGE; i++) {
-        (void)leat__position_parse(leat_reply_bytes(leat_reply_first(entry)),
-                                   after);
-        if (is_of(entry, group)) {
-            argv[2 + doomed_n] = leat__position_format(*after, id[doomed_n]);
-            doomed_n++;
-        }
-        if (i + 1 < n)
-            entry = leat_reply_next(entry);
-    }
-    *more = n == DEAD_PAGE;
-    return rc == LEAT_OK && doomed_n > 0
-               ? leat_conn_call(x->conn, argv, 2 + doomed_n, NULL, &r, err)
-               : rc;
-}
-
-static leat_code bury_group(const removal *x, const char *group,
+static leat_code clear_dead(leat_client *c, const char *topic,
+                            const char *group, const char *prefix,
                             leat_error *err)
 {
-    const leat__topic_at *t = x->topic;
-    leat_code rc = LEAT_OK;
-    for (uint32_t i = 0; rc == LEAT_OK && i < t->meta.partitions; i++) {
-        leat__key dlq;
-        leat_position after = { 0 };
-        bool more = true;
-        leat__key_part(&dlq, t->prefix, t->name, t->meta.legacy, i, "dlq",
-                       NULL);
-        for (int step = 0; rc == LEAT_OK && more && step < STEPS; step++)
-            rc = bury_page(x, &dlq, leat_str(group), &after, &more, err);
-    }
+    const leat_dlq_opts o = { .prefix = prefix };
+    leat_error e = { 0 };
+    leat_dlq *d = leat_dlq_open(c, topic, &o, &e);
+    leat_code rc = e.code;
+    if (d)
+        rc = leat_dlq_clear(d, &(leat_dead_filter){ .group = group }, NULL,
+                            NULL, &e);
+    leat_dlq_close(d);
+    if (rc != LEAT_OK && err)
+        *err = e;
     return rc;
 }
 
@@ -187,7 +143,7 @@ leat_code leat_group_remove(leat_client *c, const char *topic,
         rc = leat__admin_idle(&a, o.force, err);
     removal x = { .conn = a.conn, .topic = &a.topic };
     if (rc == LEAT_OK && !o.dry_run && o.dead)
-        rc = bury_group(&x, group, err);
+        rc = clear_dead(c, topic, group, o.prefix, err);
     if (rc == LEAT_OK && !o.dry_run)
         rc = unlink_group(&x, group, true, err);
     if (rc == LEAT_OK && !o.dry_run)

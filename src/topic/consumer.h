@@ -5,11 +5,12 @@
  *   drive.c    who drives: the thread in a call, or the background thread
  *   member.c   carries out what the group's state machine decides
  *   read.c     reads the logs of owned partitions into their windows
+ *   bodies.c   gets the bodies that are kept beside a log, a few ahead
  *   wait.c     waits for entries, where each partition needs its own connection
  *   deliver.c  hands out what the windows give, takes back what is settled
  *   save.c     tells the server, fenced, what was handed out and settled
  *   prove.c    waits for replicas or the disk where the durability asks for it
- *   lag.c      how far behind, for the metrics
+ *   sample.c   how long, how old and how far behind, for the metrics
  *   meter.c    metrics
  *
  * A crash leaves the cursor as it was last saved, a lease in our name and a
@@ -41,6 +42,7 @@
 #include "redis/waker.h"
 #include "topic/chunk.h"
 #include "topic/group.h"
+#include "topic/ripen.h"
 #include "topic/topic.h"
 #include "topic/window.h"
 #include <poll.h>
@@ -61,6 +63,33 @@ typedef struct consumer consumer;
 typedef struct part part;
 typedef struct handed handed;
 typedef struct saving saving;
+
+/* What is asked of the server now and then, for gauges. */
+typedef enum leat__sample {
+    LEAT__SAMPLE_MESSAGES = 0,
+    LEAT__SAMPLE_LAG,
+    LEAT__SAMPLE_OLDEST, /* milliseconds */
+    LEAT__SAMPLE_WAITING,
+    LEAT__SAMPLE_DEAD,
+    LEAT__SAMPLE_BYTES,
+    LEAT__SAMPLES
+} leat__sample;
+
+/* Why a message became a dead letter. */
+typedef enum leat__dead {
+    LEAT__DEAD_REJECTED = 0,
+    LEAT__DEAD_FAILED,
+    LEAT__DEAD_DIED,
+    LEAT__DEADS
+} leat__dead;
+
+/* What is counted of a partition, or of all together. */
+typedef struct part_meters {
+    leat_counter *consumed, *redelivered, *stale, *undecodable, *losses;
+    leat_counter *settled[LEAT__SETTLE_COMMITTED + 1];
+    leat_counter *retries, *dead[LEAT__DEADS];
+    leat_gauge *sampled[LEAT__SAMPLES];
+} part_meters;
 
 /* A connection on which one partition of a cluster is waited for. */
 typedef struct leat__wait {
@@ -131,21 +160,27 @@ struct part {
     bool reading;      /* in a read of its own                     */
     uint32_t asked;    /* entries that may come by it              */
     uint32_t appetite; /* how many to ask for; 0: a batch */
+    struct leat__bodies *bodies; /* that are on their way, or NULL  */
+    bool starved;                /* more bodies than may be held    */
+    leat__ripe ripe;             /* delayed messages                */
     uint64_t read_epoch, renew_epoch;
-    leat__id begin;   /* where the group started                  */
-    leat__id reached; /* by our last lease, if there was one      */
-    bool was_ours;    /* then there is one                        */
-    bool told_loss;   /* with the lease that is taken anew        */
-    bool compare;     /* the log with what we have read of it     */
-    bool comparing;   /* the renewal under way does               */
-    int64_t lag;      /* entries behind the cursor; -1: not known            */
+    leat__id begin;      /* where the group started                  */
+    leat__id reached;    /* by our last lease, if there was one      */
+    bool was_ours;       /* then there is one                        */
+    bool told_loss;      /* with the lease that is taken anew        */
+    bool compare;        /* the log with what we have read of it     */
+    bool comparing;      /* the renewal under way does               */
+    part_meters *meters; /* its own, or those of all together         */
+    bool own_meters;
+    int64_t sampled[LEAT__SAMPLES]; /* -1: not known                  */
+    uint64_t sample_epoch;
     leat__key log, cursor, lease;
 };
 
 typedef struct consumer_meters {
-    leat_counter *consumed, *redelivered, *settled, *rejected, *stale;
-    leat_counter *undecodable, *rebalances, *losses;
-    leat_gauge *in_flight, *owned, *lag;
+    part_meters parts; /* of all together                               */
+    leat_counter *rebalances;
+    leat_gauge *in_flight, *owned, *pending;
     leat_histogram *settle_time, *end_to_end;
 } consumer_meters;
 
@@ -226,12 +261,16 @@ struct consumer {
     bool proving;      /* one for all is under way             */
     int64_t prove_at_ns;
     int64_t beat_sent_ns;
+    int64_t sample_ns; /* the next sample is not before            */
+    uint32_t sample_turn, sampling;
     bool paused;   /* somebody paused the group            */
     bool any_gone; /* some partition is to be swept        */
     bool left;     /* our record is gone                   */
     leat__group_record *records;
     size_t records_cap;
     leat__chunk_pool chunks;
+    size_t body_size;    /* of the last large body                  */
+    int64_t body_ns;     /* one more than may be held, not before   */
     leat__held **held; /* scratch of one read                  */
     leat__buf text;    /* scratch of one save                  */
     saving *savings;   /* unused                               */
@@ -297,6 +336,25 @@ bool leat__read_idle(const consumer *c, const part *p, int64_t now_ns);
 /* The answer to a read of this partition, and a failure of one. */
 void leat__read_came(part *p, const leat_reply *r, uint32_t asked);
 void leat__read_failed(consumer *c, part *p, const leat_error *e);
+
+/* Into the window, if it is behind what that has. */
+void leat__read_into(part *p, leat__held *h);
+
+/* ---- bodies.c --------------------------------------------------------- */
+
+/* Of n entries that were read, those up to the first large one may go into the
+ * window: how many.  The others are taken: they follow with their bodies, or
+ * are read again. */
+size_t leat__bodies_take(part *p, leat__held **held, size_t n);
+
+/* Must it not be read, because bodies are on their way, or too many here? */
+bool leat__bodies_wait(const part *p);
+
+/* ---- ripen.c ---------------------------------------------------------- */
+
+/* Let owned partitions' delayed messages ripen. */
+void leat__ripen_step(consumer *c, int64_t now_ns);
+int64_t leat__ripen_due(const consumer *c);
 
 /* ---- wait.c ----------------------------------------------------------- */
 
@@ -368,16 +426,27 @@ int64_t leat__prove_due(const consumer *c);
 /* The connection is gone. */
 void leat__prove_reset(consumer *c);
 
-/* ---- lag.c ------------------------------------------------------------ */
+/* ---- sample.c --------------------------------------------------------- */
 
-/* With a beat: show the lag that was told last, and ask anew. */
-void leat__lag_step(consumer *c);
+/* With a beat: look at some partitions, unless that was just now. */
+void leat__sample_step(consumer *c, int64_t now_ns);
+
+/* The partition is another's, and so is what its gauges say. */
+void leat__sample_forget(part *p);
+
+/* All are: we end. */
+void leat__sample_end(consumer *c);
 
 /* ---- meter.c ---------------------------------------------------------- */
 
-leat_code leat__consumer_meters_init(consumer_meters *m, leat_metrics *registry,
-                                     const char *topic, const char *group,
-                                     leat_error *err);
+leat_code leat__consumer_meters_init(consumer *c, leat_error *err);
+
+/* Give the partition the meters it counts by. */
+void leat__part_meters_init(part *p);
+void leat__part_meters_release(part *p);
+
+/* These were handed out. */
+void leat__meter_out(consumer *c, leat_delivery *const *out, int n);
 
 static inline bool leat__part_owned(const part *p)
 {

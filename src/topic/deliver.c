@@ -43,17 +43,15 @@ static void count_outcome(consumer *c, const handed *h, const leat_error *e,
     if (e) {
         if (e->code == LEAT_ESTALE) {
             leat__count_add(&c->counts.stale, 1);
-            leat__counter_add(c->meters.stale, 1);
+            leat__counter_add(h->part->meters->stale, 1);
         }
         return;
     }
     leat__count_add(&c->counts.settled, 1);
-    leat__counter_add(c->meters.settled, 1);
+    leat__counter_add(h->part->meters->settled[h->verdict], 1);
     leat__histogram_record(c->meters.settle_time, now_ns - h->settled_ns);
-    if (h->verdict == LEAT__SETTLE_REJECT) {
+    if (h->verdict == LEAT__SETTLE_REJECT)
         leat__count_add(&c->counts.rejected, 1);
-        leat__counter_add(c->meters.rejected, 1);
-    }
 }
 
 void leat__line_tell(consumer *c, settled_line *line, const leat_error *e)
@@ -310,25 +308,17 @@ static bool safe(const consumer *c, int64_t now_ns)
 static void count_out(consumer *c, leat_delivery **out, int n)
 {
     uint64_t again = 0, bad = 0;
-    int64_t date = c->meters.end_to_end ? leat__date_ms() : 0;
     for (int i = 0; i < n; i++) {
         again += out[i]->redelivered;
         bad += out[i]->error != NULL;
-        if (c->meters.end_to_end)
-            leat__histogram_record(c->meters.end_to_end,
-                                   (date - (int64_t)out[i]->position.ms) *
-                                       1000000);
     }
     leat__count_add(&c->counts.received, (uint64_t)n);
-    leat__counter_add(c->meters.consumed, (uint64_t)n);
-    if (again) {
+    if (again)
         leat__count_add(&c->counts.redelivered, again);
-        leat__counter_add(c->meters.redelivered, again);
-    }
-    if (bad) {
+    if (bad)
         leat__count_add(&c->counts.undecodable, bad);
-        leat__counter_add(c->meters.undecodable, bad);
-    }
+    if (c->meters.end_to_end)
+        leat__meter_out(c, out, n);
 }
 
 int leat__deliver(consumer *c, leat_delivery **out, int max)

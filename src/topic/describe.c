@@ -311,6 +311,7 @@ static void fill_topic(topic_info *x, const leat__topic_meta *meta)
     x->pub.created_ms = meta->created_ms;
     x->pub.updated_ms = meta->updated_ms;
     x->pub.partition = x->list;
+    x->pub.retention = meta->retention;
     for (uint32_t i = 0; i < meta->partitions; i++)
         fill_partition(x, i);
 }

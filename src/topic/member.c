@@ -66,6 +66,7 @@ static void forget(part *p)
     p->draining = p->drained = p->gone = false;
     stale(c, &p->settled);
     leat__prove_forget(p);
+    leat__sample_forget(p);
     tell(p, p->gone_how, p->gone_epoch);
 }
 
@@ -114,6 +115,7 @@ static part *part_of(consumer *c, uint32_t index)
                      c->group);
     leat__key_lease(&p->lease, t->prefix, t->name, t->meta.legacy, index,
                     c->group);
+    leat__part_meters_init(p);
     return c->parts[index] = p;
 }
 
@@ -171,7 +173,7 @@ static void tell_loss(part *p, leat_bytes last, leat_bytes was)
         "up to %.*s: messages are lost, and the last ones are read again",
         c->topic->name, p->index, c->group, (int)last.n, (const char *)last.p,
         (int)was.n, (const char *)was.p);
-    leat__counter_add(c->meters.losses, 1);
+    leat__counter_add(p->meters->losses, 1);
     if (c->opts.on_loss)
         c->opts.on_loss(c->opts.loss_arg, &x);
 }
@@ -209,7 +211,7 @@ static void begin(part *p, uint64_t epoch)
     p->owned_at = c->owned_count;
     c->owned[c->owned_count++] = p;
     p->seq = 0;
-    p->lag = -1;
+    memset(p->sampled, 0xff, sizeof p->sampled); /* -1: nobody knows */
     p->save_at_ns = INT64_MAX;
     p->retry_ns = 0;
     p->draining = p->drained = p->caught_up = p->unsure = p->taught = false;
@@ -537,7 +539,7 @@ static leat_code send_beat(consumer *c, const leat__group_action *a,
                                 leat__arg_int(lease, c->opts.lease_ms) };
     doubt_leases(c, now_ns);
     renew(c);
-    leat__lag_step(c);
+    leat__sample_step(c, now_ns);
     c->beat_sent_ns = now_ns;
     return leat__script_send(c->cmd, &leat__script_topic_beat, keys, 3, args, 4,
                              &(leat_send_opts){ .fn = on_beat, .arg = c }, err);

@@ -17,6 +17,10 @@
 #define LEASE  "leat:{t/%d}:lease:g"
 #define LOG    "leat:{t/%d}:log"
 
+#define DEAD                                                                   \
+    "XADD leat:{t/0}:dlq * g %s i 1-0 n 1 f 1 fm 1 lm 1 fe no le no e 1 r r "  \
+    "x 0: c 1 b body"
+
 static leat_topic *topic;
 
 static int open_topic(void **state)
@@ -428,8 +432,8 @@ static void litter(void)
     redis_do(server, "SET leat:{t}:paused:g 1");
     redis_do(server, "XGROUP CREATE " LOG " g 0 MKSTREAM", 0);
     for (int i = 0; i < 150; i++) {
-        redis_do(server, "XADD leat:{t/0}:dlq * g g i 1-0");
-        redis_do(server, "XADD leat:{t/0}:dlq * g other i 1-0");
+        redis_do(server, DEAD, "g");
+        redis_do(server, DEAD, "other");
     }
 }
 
@@ -530,7 +534,7 @@ static leat_code remove_it(leat_client *c)
 
 static void a_removal_that_was_cut_is_finished_by_the_next(void **state)
 {
-    static const char *const commands[] = { "UNLINK", "XDEL", "SREM" };
+    static const char *const commands[] = { "UNLINK", "EVALSHA", "SREM" };
     (void)state;
     tcpfault *proxy = tcpfault_start(redis_socket(server), NULL);
     assert_non_null(proxy);

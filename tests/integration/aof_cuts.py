@@ -30,7 +30,7 @@ GROUP = "billing"
 ME, OTHER, DEAD = "a" * 32, "b" * 32, "d" * 32
 KEEP = 86400000
 READ_ONLY = {"admin/pending", "redis/clock", "redis/probe", "topic/alive",
-             "topic/there"}
+             "topic/sample", "topic/there"}
 
 
 # ---- what the scripts are given -------------------------------------------
