@@ -89,7 +89,7 @@ static const column info_columns[] = {
     { "alive", COLUMN_COUNT, false },      { "paused", COLUMN_TIME, false },
     { "in_flight", COLUMN_COUNT, false },  { "retries", COLUMN_COUNT, false },
     { "due", COLUMN_COUNT, false },        { "lanes", COLUMN_COUNT, false },
-    { "parked", COLUMN_COUNT, false },
+    { "parked", COLUMN_COUNT, false },     { "detached", COLUMN_COUNT, false },
 };
 
 static void time_or_null(output *out, int64_t ms)
@@ -123,6 +123,7 @@ static void show_info(output *out, const leat_group_info *g)
     output_count(out, g->due);
     output_count(out, g->lanes);
     output_count(out, g->parked);
+    output_number(out, g->detached);
 }
 
 static const column lag_columns[] = {
@@ -134,7 +135,7 @@ static const column lag_columns[] = {
     { "retries", COLUMN_COUNT, false }, { "due", COLUMN_COUNT, true },
     { "lanes", COLUMN_COUNT, true },    { "parked", COLUMN_COUNT, false },
     { "beat_s", COLUMN_REAL, true },    { "reason", COLUMN_TEXT, true },
-    { "changed", COLUMN_TIME, true },
+    { "changed", COLUMN_TIME, true },   { "detached", COLUMN_TIME, true },
 };
 
 static void show_lag(output *out, const leat_group_info *g)
@@ -161,6 +162,7 @@ static void show_lag(output *out, const leat_group_info *g)
         seconds_or_null(out, p->beat_age_ms);
         output_text(out, p->reason);
         time_or_null(out, p->changed_ms);
+        time_or_null(out, p->detached_ms);
     }
 }
 

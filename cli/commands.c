@@ -418,7 +418,8 @@ const command commands[] = {
       .text = "Partitions, how many of them have an owner, members and how "
               "many of them live, lag; since when it is paused; messages that "
               "are in flight, put by for a retry, due now, and parked in lanes "
-              "behind one that is.",
+              "behind one that is; and of how many partitions messages are not "
+              "kept for it any more (detached).",
       .run = run_group_info },
     { .noun = "group",
       .verb = "lag",

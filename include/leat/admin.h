@@ -8,9 +8,9 @@
  * All of it may be repeated: what was cut short, or whose answer was lost, is
  * called again and does what is left.  What would take something away from
  * members that live is refused with LEAT_EBUSY unless it is forced; then they
- * are fenced: what they still have in hand is stale.  A member lives if its last
- * heartbeat is younger than its lease by the server's clock, see describe.h.
- * Producers are not known to the server: stop them first.
+ * are fenced: what they still have in hand is stale.  A member lives if its
+ * last heartbeat is younger than its lease by the server's clock, see
+ * describe.h.  Producers are not known to the server: stop them first.
  *
  * prefix NULL is "leat" everywhere.
  * Threads: shared.

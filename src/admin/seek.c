@@ -5,8 +5,8 @@
  * again, and whether the place makes sense.  Then seek.lua sets one partition
  * after another.  It takes the lease away, so that the owner's next step is
  * refused and nothing it still knows moves the cursor back; whoever takes the
- * lease next reads on from the new place.  A run that was cut short has set some
- * partitions and not the others; run again it sets all.
+ * lease next reads on from the new place.  A run that was cut short has set
+ * some partitions and not the others; run again it sets all.
  *
  * The lease of a member that was judged dead is taken away, too.  One that came
  * meanwhile is in the way, and is not overrun unless it is forced.

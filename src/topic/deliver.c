@@ -302,7 +302,8 @@ static bool safe(const consumer *c, int64_t now_ns)
 {
     int64_t until = atomic_load_explicit(&c->safe_until_ns,
                                          memory_order_relaxed);
-    return c->cmd && !c->paused && now_ns < until - c->opts.lease_ms * 1000000 / 3;
+    return c->cmd && !c->paused &&
+           now_ns < until - c->opts.lease_ms * 1000000 / 3;
 }
 
 static void count_out(consumer *c, leat_delivery **out, int n)

@@ -100,6 +100,7 @@ static void add_up(int64_t *sum, int64_t n)
 static void sum_up(leat_group_info *g, const leat_group_partition *p)
 {
     g->owned += p->nonce != NULL;
+    g->detached += p->detached_ms > 0;
     add_up(&g->lag, p->lag);
     add_up(&g->in_flight, p->in_flight);
     add_up(&g->retries, p->retries);
@@ -123,6 +124,7 @@ static leat_code fill_partition(look *l, uint32_t i, leat_error *err)
                                  .nonce = s->nonce,
                                  .owner = m ? m->name : NULL,
                                  .epoch = s->epoch,
+                                 .detached_ms = s->detached_ms,
                                  .retries = s->waiting,
                                  .due = s->due,
                                  .lanes = s->laned - parked,

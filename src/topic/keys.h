@@ -6,7 +6,7 @@
  *                                          created, updated
  *   leat:{<t>}:groups              set     groups of the topic
  *   leat:{<t>}:members:<g>         hash    nonce -> record of a member
- *   leat:{<t>}:beats:<g>           hash    nonce -> when it last beat, its lease
+ *   leat:{<t>}:beats:<g>           hash    nonce -> its last beat, its lease
  *   leat:{<t>}:paused:<g>          string  since when the group is paused
  *   leat:{<t>/<i>}:log             stream  partition i
  *   leat:{<t>/<i>}:cur:<g>         hash    cursor of group g

@@ -145,17 +145,19 @@ static void on_cursor(void *arg, const leat_reply *r, const leat_error *err)
     leat__look *to = a->to;
     if (err)
         keep_first(a->all, err);
-    if (err || leat_reply_len(r) != 5)
+    if (err || leat_reply_len(r) != 6)
         return;
     const leat_reply *c = leat_reply_first(r), *n = leat_reply_next(c);
     const leat_reply *m = leat_reply_next(n), *s = leat_reply_next(m);
+    const leat_reply *t = leat_reply_next(s);
     to->begun = leat__position_parse(leat_reply_bytes(c), &to->cursor);
     to->count_known = to->begun && leat_reply_bytes(n).n > 0;
     to->count = (uint64_t)leat_reply_int(n);
     if (!leat__position_parse(leat_reply_bytes(m), &to->mark))
         to->mark = to->cursor;
     to->settled = keep_text(a->all, leat_reply_bytes(s));
-    to->attempts = keep_text(a->all, leat_reply_bytes(leat_reply_next(s)));
+    to->attempts = keep_text(a->all, leat_reply_bytes(t));
+    to->detached_ms = leat_reply_int(leat_reply_next(t));
 }
 
 static void on_lease(void *arg, const leat_reply *r, const leat_error *err)
@@ -224,11 +226,11 @@ static void on_laned(void *arg, const leat_reply *r, const leat_error *err)
 
 /* ---- asking ----------------------------------------------------------- */
 
-/* A command with the key of that word; up to five words before and behind. */
+/* A command with the key of that word, and words before and behind it. */
 typedef struct question {
     const char *before[2]; /* NULL: none                                    */
     const char *word;
-    const char *behind[5];
+    const char *behind[6];
     leat_reply_fn *fn;
 } question;
 
@@ -242,7 +244,7 @@ static const question of_topic[] = {
 
 static const question of_group[] = {
     { { "XINFO", "STREAM" }, "log", { NULL }, on_info },
-    { { "HMGET", NULL }, "cur", { "c", "n", "m", "s", "t" }, on_cursor },
+    { { "HMGET", NULL }, "cur", { "c", "n", "m", "s", "t", "x" }, on_cursor },
     { { "HMGET", NULL }, "lease", { "o", "e", "w", "v" }, on_lease },
     { { "HLEN", NULL }, "kept", { NULL }, on_kept },
     { { "ZCARD", NULL }, "due", { NULL }, on_waiting },
@@ -265,14 +267,14 @@ static void key_of(const looking *x, uint32_t i, const char *word,
 
 static leat_code ask(asked *a, const question *q, leat_error *err)
 {
-    leat_bytes argv[8];
+    leat_bytes argv[9];
     leat__key key;
     size_t n = 0;
     for (size_t k = 0; k < 2 && q->before[k]; k++)
         argv[n++] = leat_str(q->before[k]);
     key_of(a->all, a->partition, q->word, &key);
     argv[n++] = leat__key_bytes(&key);
-    for (size_t k = 0; k < 5 && q->behind[k]; k++)
+    for (size_t k = 0; k < 6 && q->behind[k]; k++)
         argv[n++] = leat_str(q->behind[k]);
     return leat_conn_send(a->all->conn, argv, n,
                           &(leat_send_opts){ .fn = q->fn, .arg = a }, err);

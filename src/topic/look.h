@@ -20,7 +20,8 @@ typedef struct leat__look {
     uint64_t count;      /* entries ever added up to the cursor, if known  */
     const char *settled; /* see window_text.c                              */
     const char *attempts;
-    const char *nonce; /* of the owner; NULL: nobody                        */
+    int64_t detached_ms; /* since when its messages are not kept; 0: they are */
+    const char *nonce;   /* of the owner; NULL: nobody                        */
     uint64_t epoch;
     const char *why; /* it has that owner; NULL: not known                  */
     int64_t when_ms;

@@ -10,8 +10,8 @@
  *   behind c was deleted                         entries-added - n
  *   otherwise                                    entries behind c are counted
  *
- * Counting reads entries whole, so it has bounds; beyond them the answer is that
- * nobody knows.
+ * Counting reads entries whole, so it has bounds; beyond them the answer is
+ * that nobody knows.
  */
 #include "topic/tally.h"
 
