@@ -180,6 +180,10 @@ const group groups[] = {
       "The members of a group share the partitions of a topic between them, "
       "each partition with one owner at a time.  The lag of a group is how "
       "many messages it has not settled." },
+    { "dlq", "dead dead-letters", "look at dead letters and replay them",
+      "A message that a group gave up, because it was rejected or failed too "
+      "often, is a dead letter of that group.  They are kept with the topic "
+      "until they are replayed or removed, and named PARTITION:MS-SEQ." },
     { 0 },
 };
 
@@ -510,6 +514,104 @@ const command commands[] = {
       .options = group_rm_options,
       .examples = group_rm_examples,
       .run = run_group_rm },
+    { .noun = "dlq",
+      .verb = "ls",
+      .aliases = "list",
+      .args = "TOPIC",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "list the dead letters of a topic",
+      .text = "In the order in which they died, partitions merged.  More is "
+              "known of each than is shown: see --columns and 'leat dlq "
+              "show'.  A table shows the beginning of a long error.",
+      .options = dlq_ls_options,
+      .examples = dlq_ls_examples,
+      .run = run_dlq_ls },
+    { .noun = "dlq",
+      .verb = "show",
+      .aliases = "info cat",
+      .args = "TOPIC ID",
+      .min_args = 2,
+      .max_args = 2,
+      .arg_words = "@topic @dead",
+      .summary = "show all that is known of a dead letter",
+      .text = "Its message, who gave it up and why.  What a terminal could "
+              "take for a command is escaped.  A body that is not text is "
+              "whole only with --raw, or as the column body_base64.  Of what "
+              "could not be decoded the fields are shown as headers, and the "
+              "reason as damaged.",
+      .options = dlq_show_options,
+      .examples = dlq_show_examples,
+      .run = run_dlq_show },
+    { .noun = "dlq",
+      .verb = "errors",
+      .aliases = "count",
+      .args = "TOPIC",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "count dead letters by their errors",
+      .text = "Errors that differ only in numbers, ids and quoted parts are "
+              "one: these are shown as <n>, <hex>, <uuid> and <text>.  The "
+              "most frequent is the first, and newest names one to look at.",
+      .options = dlq_errors_options,
+      .examples = dlq_errors_examples,
+      .run = run_dlq_errors },
+    { .noun = "dlq",
+      .verb = "replay",
+      .aliases = "retry redrive",
+      .args = "TOPIC [ID...]",
+      .min_args = 1,
+      .max_args = 4096,
+      .arg_words = "@topic @dead",
+      .summary = "hand dead letters to their groups once more",
+      .text = "Each becomes a retry of the group that gave it up, which is due "
+              "at once, with its attempts forgotten; no other group sees it.  "
+              "With --republish it becomes a new message of the log instead, "
+              "for all groups.  A dead letter is moved in one step: when this "
+              "is killed, run it again, and each is replayed once.\n\n"
+              "Instead of ids, --all takes all that the options choose and "
+              "that are there when it begins; it asks first on a terminal, and "
+              "elsewhere needs --yes.\n\n"
+              "At the end it says how many were replayed; with --output as a "
+              "record on stdout.  Missing are those that are not there (any "
+              "more), refused those that cannot be replayed, with the reason; "
+              "unknown are those that are gone after an answer was lost.  "
+              "Exits with 1 when some are missing or refused and with 75 when "
+              "of some it is not known.",
+      .options = dlq_replay_options,
+      .examples = dlq_replay_examples,
+      .run = run_dlq_replay },
+    { .noun = "dlq",
+      .verb = "rm",
+      .aliases = "remove delete",
+      .args = "TOPIC [ID...]",
+      .min_args = 1,
+      .max_args = 4096,
+      .arg_words = "@topic @dead",
+      .summary = "remove dead letters",
+      .text = "By their ids, or with --all what the options choose.  Asks "
+              "first on a terminal; elsewhere it needs --yes.  Exits as 'leat "
+              "dlq replay' does.",
+      .options = dlq_rm_options,
+      .examples = dlq_rm_examples,
+      .run = run_dlq_rm },
+    { .noun = "dlq",
+      .verb = "edit",
+      .aliases = "change",
+      .args = "TOPIC ID",
+      .min_args = 2,
+      .max_args = 2,
+      .arg_words = "@topic @dead",
+      .summary = "change the message of a dead letter",
+      .text = "Before it is replayed.  It stays a dead letter of its group, "
+              "with all that is known of it, marked as edited, and gets a new "
+              "id, which is told.  What the message was is gone.  One that "
+              "could not be decoded becomes a new message.",
+      .options = dlq_edit_options,
+      .examples = dlq_edit_examples,
+      .run = run_dlq_edit },
     { .noun = "completion",
       .args = "SHELL",
       .min_args = 1,

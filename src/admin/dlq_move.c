@@ -94,6 +94,11 @@ static void judge(const leat__batch *b, const char *id, char answer, bool again,
         leat__fail(e, LEAT_EFULL,
                    "the log of partition %u is full: dead letter %s stays",
                    b->partition, id);
+    else if (answer == '6')
+        leat__fail(e, LEAT_EBUSY,
+                   "the server adds nothing to the log of partition %u: is it "
+                   "out of memory? dead letter %s stays",
+                   b->partition, id);
     else if (answer != '1')
         leat__fail(e, LEAT_EPROTO, "the server answered EVAL strangely");
 }
@@ -109,7 +114,7 @@ static void tell_batch(job *j, const leat__batch *b, const leat_reply *r,
         leat__dead_at_format((leat__dead_at){ b->partition, b->at[i] }, id);
         judge(b, id, (char)(answer.n == 1 ? *(const char *)answer.p : 0), again,
               &e);
-        j->stop = j->stop || e.code == LEAT_EFULL || e.code == LEAT_EPROTO;
+        j->stop = j->stop || answer.n != 1 || *(const char *)answer.p >= '5';
         tell(j, id, &e);
         if (i + 1 < b->count)
             at = leat_reply_next(at);

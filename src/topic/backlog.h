@@ -24,7 +24,8 @@ typedef struct leat__item {
     char bytes[];  /* the command */
 } leat__item;
 
-_Static_assert(LEAT_PARTITIONS_MAX <= UINT16_MAX, "they are counted in 16 bits");
+_Static_assert(LEAT_PARTITIONS_MAX <= UINT16_MAX,
+               "they are counted in 16 bits");
 
 /* A place between two items. */
 typedef struct leat__spot {

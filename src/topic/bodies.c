@@ -106,6 +106,7 @@ static void take_in(struct leat__bodies *b, const leat_reply *r)
         }
         leat__read_into(p, h);
     }
+    leat__read_done(p);
 }
 
 static size_t count_stubs(const struct leat__bodies *b)

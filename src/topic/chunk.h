@@ -56,6 +56,12 @@ size_t leat__chunk_fill(leat__chunk_pool *pool, const leat_codec *codec,
                         const leat_reply *entries, leat__held **held,
                         size_t max, leat_error *err);
 
+/* The same for one message whose fields, an array of names and values, came
+ * otherwise. */
+leat_code leat__chunk_one(leat__chunk_pool *pool, const leat_codec *codec,
+                          leat__id id, const leat_reply *fields,
+                          leat__held **held, leat_error *err);
+
 /* The message of a stub, in a chunk of its own; body NULL: it is gone, and the
  * error says so.  NULL: no memory. */
 leat__held *leat__chunk_large(leat__chunk_pool *pool, const leat_codec *codec,

@@ -13,13 +13,17 @@
 --       "1"  it is moved
 --       "0"  there is none
 --       "5"  the log is full
+--       "6"  the server refuses to add to the log
 -- states dead  ->  log
 --
 -- The same again finds "0": nothing is published twice.
 
 local DLQ, LOG = KEYS[1], KEYS[2]
 local dry, cap, most = ARGV[1] == '1', tonumber(ARGV[2]), tonumber(ARGV[3])
-local room = cap > 0 and cap - redis.call('XLEN', LOG) or math.huge
+local length = redis.call('XLEN', LOG)
+local room = cap > 0 and cap - length or math.huge
+redis.call('HLEN', KEYS[3]) -- is there anything else of these names?
+redis.call('ZCARD', KEYS[4])
 
 -- Take the first value that is too large out of the fields: its name is the
 -- last, and the value is returned.
@@ -48,9 +52,12 @@ local function republish(id, fields)
     if dry then
         return '1'
     end
-    redis.call('XDEL', DLQ, id) -- first: Redis allows it when it is full
     local body = lift(fields)
-    local at = redis.call('XADD', LOG, '*', unpack(fields))
+    local at = redis.pcall('XADD', LOG, '*', unpack(fields))
+    if type(at) == 'table' then
+        return '6'
+    end
+    redis.call('XDEL', DLQ, id)
     if body then
         redis.call('HSET', KEYS[3], at, body)
         redis.call('ZADD', KEYS[4], string.match(at, '^%d+'), at)

@@ -6,7 +6,8 @@
 --                  "superseded", "again" or "seek", v when, in milliseconds
 --        2 cursor  hash: e epoch, c last settled position, m read mark,
 --                  n entries ever added up to c ("" unknown), s settled ranges,
---                  t attempts, q number of the last save, b c at the start
+--                  t attempts, q number of the last save, k of the last step,
+--                  b c at the start
 --        3 log     stream
 -- ARGV   1 our nonce
 --        2 nonce judged dead, or ""
@@ -145,7 +146,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[5])
 redis.call('HSET', KEYS[1], 'o', me, 'e', epoch, 'to', '', 'w', why(),
            'v', string.format('%.0f', now_us() / 1000))
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
-redis.call('HSET', KEYS[2], 'e', epoch, 'q', '0')
+redis.call('HSET', KEYS[2], 'e', epoch, 'q', '0', 'k', '0')
 if new then
     redis.call('HSET', KEYS[2], 'b', c)
 end
