@@ -247,3 +247,32 @@ size_t leat__chunk_fill(leat__chunk_pool *pool, const leat_codec *codec,
     chunk_drop(k);
     return n;
 }
+
+leat_code leat__chunk_one(leat__chunk_pool *pool, const leat_codec *codec,
+                          leat__id id, const leat_reply *fields,
+                          leat__held **held, leat_error *err)
+{
+    if (fields->type != LEAT_REPLY_ARRAY || fields->n % 2 != 0)
+        return leat__fail(err, LEAT_EPROTO, "a message without fields");
+    leat__chunk *k = chunk_get(pool, err);
+    filling f = { .chunk = k, .codec = codec, .err = err };
+    if (!k)
+        return LEAT_ENOMEM;
+
+    atomic_store_explicit(&k->refs, 1, memory_order_relaxed);
+    leat__held *h = NULL;
+    leat_code rc = reserve(&f, fields);
+    if (rc == LEAT_OK) {
+        h = leat_fields_alloc(k->fields, sizeof *h, err);
+        rc = h ? copy_fields(&f, fields) : LEAT_ENOMEM;
+    }
+    if (rc == LEAT_OK) {
+        *h = (leat__held){ .chunk = k, .id = id };
+        rc = decode(&f, h);
+    }
+    if (rc != LEAT_OK)
+        chunk_drop(k);
+    else
+        *held = h;
+    return rc;
+}

@@ -40,6 +40,12 @@ size_t leat__chunk_fill(leat__chunk_pool *pool, const leat_codec *codec,
                         const leat_reply *entries, leat__held **held,
                         size_t max, leat_error *err);
 
+/* The same for one message whose fields, an array of names and values, came
+ * otherwise. */
+leat_code leat__chunk_one(leat__chunk_pool *pool, const leat_codec *codec,
+                          leat__id id, const leat_reply *fields,
+                          leat__held **held, leat_error *err);
+
 void leat__held_keep(leat__held *h);
 void leat__held_drop(leat__held *h);
 

@@ -7,6 +7,9 @@
  *   read.c     reads the logs of owned partitions into their windows
  *   wait.c     waits for entries, where each partition needs its own connection
  *   deliver.c  hands out what the windows give, takes back what is settled
+ *   settle.c   what becomes of a message that was handed out
+ *   park.c     lanes that stand still behind a message that failed
+ *   kept.c     messages that wait beside the log, and their next turn
  *   save.c     tells the server, fenced, what was handed out and settled
  *   prove.c    waits for replicas or the disk where the durability asks for it
  *   lag.c      how far behind, for the metrics
@@ -41,6 +44,7 @@
 #include "redis/waker.h"
 #include "topic/chunk.h"
 #include "topic/group.h"
+#include "topic/moves.h"
 #include "topic/topic.h"
 #include "topic/window.h"
 #include <poll.h>
@@ -51,6 +55,7 @@ enum {
     LEAT__READ_TIMES = 4, /* batches in one read of a backlog */
     LEAT__SAVES_MAX = 4,  /* of one partition under way                 */
     LEAT__SAVE_SOON = 64, /* settlements that are not kept waiting      */
+    LEAT__KEPT_MAX = 64,  /* of one partition in hand                   */
     LEAT__RENEW_MAX = 256 /* leases looked at with one beat             */
 };
 
@@ -60,6 +65,7 @@ enum {
 typedef struct consumer consumer;
 typedef struct part part;
 typedef struct handed handed;
+typedef struct kept kept;
 typedef struct saving saving;
 
 /* A connection on which one partition of a cluster is waited for. */
@@ -80,14 +86,39 @@ typedef struct leat__wait {
 struct handed {
     leat_delivery d; /* first */
     part *part;
-    leat__entry *entry; /* while the lease d.fence lasts */
+    leat__entry *entry; /* while the lease d.fence lasts; or it was ... */
+    kept *kept;         /* ... or NULL                                   */
     leat__held *held;
     leat__settle verdict;
-    int64_t delay_ns;
+    int64_t delay_ms; /* of a nack; -1: as the policy says               */
     int64_t settled_ns;
     atomic_bool out;
     handed *all; /* of all ever made */
+    char reason[LEAT__ERROR_MAX + 1];
 };
+
+/* A message that left the log for a retry, or behind one that did, in hand. */
+struct kept {
+    kept *next;
+    leat__id id;
+    leat__held *held;
+    uint64_t lane;
+    uint32_t n, f;
+    enum { KEPT_WAITS, KEPT_OUT, KEPT_LEAVES } state;
+    bool alone;        /* nothing else beside it                         */
+    leat__step *begin; /* under way; NULL: the server knows              */
+};
+
+/* The kept messages of one partition, as far as we know. */
+typedef struct kept_line {
+    kept *first, *last;
+    uint32_t count, waits; /* in hand; not with a user                  */
+    uint32_t suspects;     /* of these */
+    bool asked;            /* a fetch is under way                      */
+    uint64_t epoch;        /* of it                                     */
+    int64_t at_ns;         /* when to fetch                             */
+    uint64_t total;        /* on the server                             */
+} kept_line;
 
 /* A line of settled deliveries that wait for their outcome. */
 typedef struct settled_line {
@@ -99,6 +130,7 @@ typedef struct settled_line {
 struct saving {
     part *part;
     uint64_t epoch;
+    uint64_t upto; /* the last step it carries; 0: none */
     settled_line line;
     saving *next; /* among the unused */
 };
@@ -114,8 +146,18 @@ struct part {
     int saves;             /* under way                                */
     settled_line settled;  /* not in a save yet                        */
     settled_line unproven; /* saved, not known to be kept              */
-    uint64_t gained;       /* epoch of a lease not known to be kept    */
-    bool proving, listed;  /* a proof is under way; in c->unproven     */
+    leat__moves moves;
+    leat__blocks blocks;
+    kept_line kept;
+    uint32_t claimed; /* OUT of the window, but with no user             */
+    bool halted;      /* the lane of the whole partition stands still    */
+    bool lanes_known; /* those that stand still are: it may be read      */
+    bool lanes_asked;
+    uint64_t lanes_epoch, lane_last;
+    int64_t lanes_at_ns;
+    bool move_taught;     /* its node knows the script of moves              */
+    uint64_t gained;      /* epoch of a lease not known to be kept    */
+    bool proving, listed; /* a proof is under way; in c->unproven     */
     part *next_unproven;
     int64_t save_at_ns;     /* when they must go                        */
     int64_t retry_ns;       /* not before: the server refused something */
@@ -139,12 +181,12 @@ struct part {
     bool compare;     /* the log with what we have read of it     */
     bool comparing;   /* the renewal under way does               */
     int64_t lag;      /* entries behind the cursor; -1: not known            */
-    leat__key log, cursor, lease;
+    leat__key log, cursor, lease, kept_key, due_key, lane_key, dlq, bodies;
 };
 
 typedef struct consumer_meters {
     leat_counter *consumed, *redelivered, *settled, *rejected, *stale;
-    leat_counter *undecodable, *rebalances, *losses;
+    leat_counter *undecodable, *rebalances, *losses, *retries, *dead;
     leat_gauge *in_flight, *owned, *lag;
     leat_histogram *settle_time, *end_to_end;
 } consumer_meters;
@@ -153,6 +195,7 @@ typedef struct consumer_meters {
 typedef struct consumer_counts {
     _Atomic uint64_t received, redelivered, settled, rejected, stale;
     _Atomic uint64_t undecodable, rebalances, in_flight;
+    _Atomic uint64_t retries, dead, waiting;
     _Atomic uint32_t owned, members;
 } consumer_counts;
 
@@ -168,7 +211,6 @@ struct consumer {
     leat_bytes from;           /* the topic's name */
     leat__key members;
     char nonce[LEAT__NONCE_TEXT + 1];
-    leat__sipkey seed; /* for lanes of keys */
     consumer_meters meters;
     consumer_counts counts;
 
@@ -222,6 +264,9 @@ struct consumer {
     uint32_t owned_count, turn, renew_turn;
     uint32_t in_rings; /* entries in all windows               */
     uint32_t asked;    /* that may come by reads under way     */
+    uint32_t outs;     /* deliveries that users have           */
+    bool careful;      /* some message may be what kills       */
+    handed *alone;     /* such a one is out                    */
     part *unproven;    /* that wait for a proof                */
     bool proving;      /* one for all is under way             */
     int64_t prove_at_ns;
@@ -232,8 +277,10 @@ struct consumer {
     size_t records_cap;
     leat__chunk_pool chunks;
     leat__held **held; /* scratch of one read                  */
-    leat__buf text;    /* scratch of one save                  */
-    saving *savings;   /* unused                               */
+    leat__buf text;    /* scratch of one save, and ...         */
+    leat__buf steps;   /* ... of its steps                     */
+    leat_bytes *args;
+    saving *savings; /* unused                               */
     handed *spare;
     handed *all;
     leat_error why;       /* the last failure, for who waits in vain */
@@ -328,12 +375,83 @@ void leat__deliver_settled(consumer *c);
 
 void leat__line_add(settled_line *line, leat_delivery *d);
 
+/* An unused one, and back; NULL: no memory. */
+handed *leat__handed_get(consumer *c);
+void leat__handed_put(consumer *c, handed *h);
+
 /* Tell the outcome of all in the line: NULL is good. */
 void leat__line_tell(consumer *c, settled_line *line, const leat_error *e);
 
 void leat__deliver_settle(leat_source *s, leat_delivery *d,
                           const leat__settlement *how);
 void leat__deliver_recycle(leat_source *s, leat_delivery *d);
+
+/* ---- settle.c --------------------------------------------------------- */
+
+/* The message goes where its verdict says; the lease is the one it was handed
+ * out with. */
+void leat__settle_one(handed *h, int64_t since_ns);
+
+/* The user is not asked any more: as if never begun. */
+void leat__settle_release(handed *h);
+
+/* The window has messages in whose hands processes died.  Too often: a dead
+ * letter; else nothing is handed out beside them. */
+void leat__settle_suspects(part *p);
+void leat__settle_died(part *p, leat__entry *e, kept *k);
+bool leat__settle_deadly(part *p, const leat__held *held, uint32_t n,
+                         uint32_t f);
+
+/* A new step of this message; NULL: no memory, and the partition is lost. */
+leat__step *leat__settle_step(part *p, leat__step_what what, leat__id id,
+                              uint32_t n, uint32_t f);
+
+/* Into the line of the partition's steps, and soon to the server. */
+void leat__settle_add(part *p, leat__step *s, int64_t since_ns);
+
+/* A save is made: which steps it carries, and how it ended. */
+void leat__settle_carry(part *p);
+void leat__settle_carried(part *p, uint64_t upto);
+
+/* The partition is not ours any more: whose outcome was open is in the line. */
+void leat__settle_forget(part *p, settled_line *open);
+
+/* ---- park.c ----------------------------------------------------------- */
+
+/* The step of a message that a user gave back brings it into its lane, which
+ * stands still from now on until it is empty. */
+void leat__park(part *p, leat__step *s, int64_t since_ns);
+
+/* Of the window's messages of this lane one fewer is with a user. */
+void leat__park_back(part *p, uint64_t lane, int64_t since_ns);
+
+/* A message has been read into the window: if its lane stands still, behind. */
+void leat__park_read(part *p, leat__entry *e);
+
+/* The server says that the lane is empty. */
+void leat__park_empty(part *p, uint64_t lane);
+
+/* See that the lanes of every partition are known. */
+void leat__park_step(consumer *c, int64_t now_ns);
+int64_t leat__park_due(const consumer *c);
+void leat__park_forget(part *p, settled_line *open);
+
+/* ---- kept.c ----------------------------------------------------------- */
+
+/* Fetch what is due. */
+void leat__kept_step(consumer *c, int64_t now_ns);
+int64_t leat__kept_due(const consumer *c);
+
+/* Something is due by then. */
+void leat__kept_look(part *p, int64_t at_ns);
+
+/* The next to be handed out, with its attempt counted, and back; NULL: none. */
+kept *leat__kept_take(part *p, bool alone);
+void leat__kept_undo(part *p, kept *k);
+
+/* It is in hand no more. */
+void leat__kept_drop(part *p, kept *k);
+void leat__kept_forget(part *p);
 
 /* ---- save.c ----------------------------------------------------------- */
 
@@ -342,6 +460,9 @@ void leat__save_step(consumer *c, int64_t now_ns);
 
 /* They may not have been kept: the next save carries them once more. */
 void leat__save_again(part *p, settled_line *line);
+
+/* Something is to be saved soon after that time. */
+void leat__save_soon(part *p, int64_t since_ns);
 
 /* When the next is. */
 int64_t leat__save_due(const consumer *c);

@@ -64,6 +64,7 @@ static void forget(part *p)
     leat__window_free(p->window);
     p->window = NULL;
     p->draining = p->drained = p->gone = false;
+    leat__settle_forget(p, &p->settled);
     stale(c, &p->settled);
     leat__prove_forget(p);
     tell(p, p->gone_how, p->gone_epoch);
@@ -98,6 +99,14 @@ void leat__member_lost(part *p, uint64_t epoch)
     leat__group_fenced(p->c->machine, p->index, epoch, leat__now_ns());
 }
 
+static void other_key(const part *p, leat__key *k, const char *word,
+                      const char *group)
+{
+    const leat_topic *t = p->c->topic;
+    leat__key_part(k, t->prefix, t->name, t->meta.legacy, p->index, word,
+                   group);
+}
+
 static part *part_of(consumer *c, uint32_t index)
 {
     part *p = c->parts[index];
@@ -114,6 +123,11 @@ static part *part_of(consumer *c, uint32_t index)
                      c->group);
     leat__key_lease(&p->lease, t->prefix, t->name, t->meta.legacy, index,
                     c->group);
+    other_key(p, &p->kept_key, "kept", c->group);
+    other_key(p, &p->due_key, "due", c->group);
+    other_key(p, &p->lane_key, "lane", c->group);
+    other_key(p, &p->dlq, "dlq", NULL);
+    other_key(p, &p->bodies, "bodies", NULL);
     return c->parts[index] = p;
 }
 
@@ -212,7 +226,11 @@ static void begin(part *p, uint64_t epoch)
     p->lag = -1;
     p->save_at_ns = INT64_MAX;
     p->retry_ns = 0;
-    p->draining = p->drained = p->caught_up = p->unsure = p->taught = false;
+    p->draining = p->drained = p->caught_up = p->unsure = false;
+    p->taught = p->move_taught = false;
+    p->lanes_known = c->opts.order == LEAT_ORDER_NONE;
+    p->lane_last = 0;
+    p->lanes_at_ns = p->kept.at_ns = 0;
     atomic_store(&p->epoch, epoch);
     tell(p, LEAT_ASSIGNED, epoch);
 }

@@ -28,7 +28,7 @@ leat_code leat__consumer_meters_init(consumer_meters *m, leat_metrics *r,
     m->settled = counter(r, "leat_topic_settled_messages_total",
                          "Settlements taken by the server.", l, err);
     m->rejected = counter(r, "leat_topic_rejected_messages_total",
-                          "Messages rejected and skipped.", l, err);
+                          "Messages rejected.", l, err);
     m->stale = counter(r, "leat_topic_stale_settlements_total",
                        "Settlements refused: the partition is another's.", l,
                        err);
@@ -40,6 +40,10 @@ leat_code leat__consumer_meters_init(consumer_meters *m, leat_metrics *r,
                         "Times that a log was found to have lost what the "
                         "group had read.",
                         l, err);
+    m->retries = counter(r, "leat_topic_retries_total",
+                         "Messages put by for another try.", l, err);
+    m->dead = counter(r, "leat_topic_dead_letters_total",
+                      "Messages made dead letters.", l, err);
     m->in_flight = leat_metrics_gauge(r, "leat_group_in_flight_messages",
                                       "Messages read and unsettled.", l, 3,
                                       err);
@@ -58,6 +62,7 @@ leat_code leat__consumer_meters_init(consumer_meters *m, leat_metrics *r,
         err);
     bool all = m->consumed && m->redelivered && m->settled && m->rejected &&
                m->stale && m->undecodable && m->rebalances && m->losses &&
+               m->retries && m->dead &&
                m->in_flight && m->owned && m->lag && m->settle_time &&
                m->end_to_end;
     return all ? LEAT_OK : LEAT_ENOMEM;

@@ -29,13 +29,9 @@ enum {
 
 /* ---- what came -------------------------------------------------------- */
 
-static uint64_t lane(const consumer *c, const part *p, const leat__held *h)
+static uint64_t lane(const consumer *c, const leat__held *h)
 {
-    leat__sipkey seed = c->seed;
-    if (c->opts.order != LEAT_ORDER_KEY || h->msg->key.n == 0)
-        return 0;
-    seed.k1 ^= p->index;
-    return leat__siphash13(seed, h->msg->key) | 1;
+    return c->opts.order == LEAT_ORDER_KEY ? leat__lane_of(h->msg->key) : 0;
 }
 
 /* What was settled by an earlier owner needs no memory. */
@@ -46,9 +42,12 @@ static void into_window(consumer *c, part *p, leat__held *h)
         leat__held_drop(h);
         return;
     }
-    if (!leat__window_push(p->window, h->id, lane(c, p, h), h))
-        leat__held_drop(h);
+    leat__entry *e = leat__window_push(p->window, h->id, lane(c, h), h);
     c->in_rings++;
+    if (!e)
+        leat__held_drop(h);
+    else if (p->blocks.count > 0)
+        leat__park_read(p, e);
 }
 
 /* How many more of it fit, beside what other reads may bring. */
@@ -73,6 +72,8 @@ static void take_entries(part *p, const leat_reply *entries, uint32_t max,
                                 c->held, max, &e);
     for (size_t i = 0; i < n; i++)
         into_window(c, p, c->held[i]);
+    if (leat__window_suspects(p->window) > 0)
+        leat__settle_suspects(p);
     if (e.code != LEAT_OK) {
         leat__drive_failed(c, &e, "reading");
         p->retry_ns = leat__now_ns() + RETRY_NS;
@@ -145,7 +146,7 @@ static uint32_t appetite(const consumer *c, const part *p, uint32_t more,
     uint32_t want = p->appetite ? p->appetite : (uint32_t)c->opts.batch;
     uint32_t waiting = leat__window_count(p->window) -
                        leat__window_out(p->window);
-    if (p->draining || waiting + more > want || room <= more)
+    if (p->draining || !p->lanes_known || waiting + more > want || room <= more)
         return 0;
     return room - more < want ? room - more : want;
 }

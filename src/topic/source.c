@@ -10,6 +10,7 @@
 #include "redis/bundle.h"
 #include "redis/client.h"
 #include "topic/consumer.h"
+#include "topic/retry.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -40,8 +41,13 @@ enum {
  * it is not ours any more. */
 static bool confirmed_one(const leat_delivery *d)
 {
-    const part *p = ((const handed *)d)->part;
-    return !d->redelivered || leat__part_epoch(p) != d->fence ||
+    const handed *h = (const handed *)d;
+    const part *p = h->part;
+    if (leat__part_epoch(p) != d->fence)
+        return true;
+    if (h->kept)
+        return !h->kept->begin;
+    return !d->redelivered ||
            (p->saves == 0 && !leat__window_unmarked(p->window));
 }
 
@@ -67,19 +73,19 @@ static bool confirmed(leat_delivery **out, int n)
 static int keep_told(consumer *c, leat_delivery **out, int n)
 {
     int64_t now = leat__now_ns();
-    int kept = 0;
+    int still = 0;
     for (int i = 0; i < n; i++) {
         part *p = ((handed *)out[i])->part;
         bool untold = !confirmed_one(out[i]);
         if (!untold && !refused(out[i], now)) {
-            out[kept++] = out[i];
+            out[still++] = out[i];
             continue;
         }
         leat__deliver_undo(c, &out[i], 1);
         if (untold && now >= p->retry_ns)
             p->retry_ns = now + SILENT_NS;
     }
-    return kept;
+    return still;
 }
 
 /* Announce what was taken, and ask for more with it.  What is in the socket
@@ -262,7 +268,7 @@ static void release_out(consumer *c)
     for (handed *h = c->all; h; h = h->all)
         if (atomic_load(&h->out) && leat__part_epoch(h->part) == h->d.fence &&
             h->part->window)
-            leat__window_back(h->part->window, h->entry, 0, true);
+            leat__settle_release(h);
 }
 
 /* Hand everything over and go, as far as the server can be reached. */
@@ -290,6 +296,7 @@ static void settle_accounts(consumer *c)
     leat__fail(&e, LEAT_EUNKNOWN, "closed before the server answered");
     leat__deliver_settled(c);
     for (uint32_t i = 0; i < c->owned_count; i++) {
+        leat__settle_forget(c->owned[i], &c->owned[i]->settled);
         leat__line_tell(c, &c->owned[i]->settled, &e);
         leat__line_tell(c, &c->owned[i]->unproven, &e);
     }
@@ -339,6 +346,8 @@ static void free_consumer(consumer *c)
     leat__chunk_pool_release(&c->chunks);
     leat__group_free(c->machine);
     leat__buf_release(&c->text);
+    leat__buf_release(&c->steps);
+    leat__free(c->args);
     leat__free(c->records);
     leat__free(c->held);
     if (c->wake_fd >= 0)
@@ -423,6 +432,8 @@ static leat_code check_opts(const leat_topic_source_opts *o, leat_error *err)
         rc = check_range("drain_ms", o->drain_ms, 1, 86400000, err);
     if (rc == LEAT_OK && (unsigned)o->order > LEAT_ORDER_NONE)
         rc = leat__fail(err, LEAT_EINVAL, "order %d is none", (int)o->order);
+    if (rc == LEAT_OK && o->retry.re_add)
+        rc = leat__fail(err, LEAT_ENOTSUP, "retry.re_add is not built");
     return rc;
 }
 
@@ -554,8 +565,6 @@ static leat_code init(consumer *c, const char *group,
     leat_code rc = init_sync(c, err);
     if (rc == LEAT_OK)
         rc = leat__random(&self, sizeof self, err);
-    if (rc == LEAT_OK)
-        rc = leat__random(&c->seed, sizeof c->seed, err);
     if (rc != LEAT_OK)
         return rc;
     leat__nonce_format(&self, c->nonce);
@@ -563,6 +572,8 @@ static leat_code init(consumer *c, const char *group,
     rc = init_names(c, group, o, err);
     if (rc == LEAT_OK)
         rc = check_opts(&c->opts, err);
+    if (rc == LEAT_OK)
+        rc = leat__retry_init(&c->opts.retry, err);
     if (rc == LEAT_OK)
         rc = check_start(c->start, sizeof c->start, err);
     if (rc == LEAT_OK)
@@ -623,5 +634,8 @@ void leat_topic_source_stats_get(leat_source *s, leat_topic_source_stats *out)
         .undecodable = atomic_load(&n->undecodable),
         .rebalances = atomic_load(&n->rebalances),
         .in_flight = atomic_load(&n->in_flight),
+        .retries = atomic_load(&n->retries),
+        .dead = atomic_load(&n->dead),
+        .waiting = atomic_load(&n->waiting),
     };
 }

@@ -4,7 +4,8 @@
 -- KEYS   1 lease   hash: o owner's nonce or "", e epoch, to promised nonce or ""
 --        2 cursor  hash: e epoch, c last settled position, m read mark,
 --                  n entries ever added up to c ("" unknown), s settled ranges,
---                  t attempts, q number of the last save, b c at the start
+--                  t attempts, q number of the last save, k of the last step,
+--                  b c at the start
 --        3 log     stream
 -- ARGV   1 our nonce
 --        2 nonce judged dead, or ""
@@ -131,7 +132,7 @@ local epoch = string.format('%.0f', math.max(
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
 redis.call('HSET', KEYS[1], 'o', me, 'e', epoch, 'to', '')
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
-redis.call('HSET', KEYS[2], 'e', epoch, 'q', '0')
+redis.call('HSET', KEYS[2], 'e', epoch, 'q', '0', 'k', '0')
 if new then
     redis.call('HSET', KEYS[2], 'b', c)
 end
