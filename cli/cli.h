@@ -103,6 +103,13 @@ extern const example topic_create_examples[], topic_ls_examples[],
     topic_info_examples[], topic_send_examples[], topic_tail_examples[],
     topic_rm_examples[], group_lag_examples[], consume_examples[];
 
+/* Of dead letters (commands_dlq.c). */
+extern const option dlq_ls_options[], dlq_show_options[], dlq_errors_options[],
+    dlq_replay_options[], dlq_rm_options[], dlq_edit_options[];
+extern const example dlq_ls_examples[], dlq_show_examples[],
+    dlq_errors_examples[], dlq_replay_examples[], dlq_rm_examples[],
+    dlq_edit_examples[];
+
 const group *group_find(const char *noun);
 /* The first command of that noun after `after`; NULL starts, and ends. */
 const command *command_next(const char *noun, const command *after);
@@ -402,6 +409,12 @@ int run_group_info(cli *c);
 int run_group_lag(cli *c);
 int run_group_members(cli *c);
 int run_consume(cli *c);
+int run_dlq_ls(cli *c);
+int run_dlq_show(cli *c);
+int run_dlq_errors(cli *c);
+int run_dlq_replay(cli *c);
+int run_dlq_rm(cli *c);
+int run_dlq_edit(cli *c);
 
 /* ---- of topics (cmd_topic.c) ------------------------------------------ */
 

@@ -179,6 +179,10 @@ const group groups[] = {
       "The members of a group share the partitions of a topic between them, "
       "each partition with one owner at a time.  The lag of a group is how "
       "many messages it has not settled." },
+    { "dlq", "dead dead-letters", "look at dead letters and replay them",
+      "A message that a group gave up, because it was rejected or failed too "
+      "often, is a dead letter of that group.  They are kept with the topic "
+      "until they are replayed or removed, and named PARTITION:MS-SEQ." },
     { 0 },
 };
 
@@ -436,6 +440,104 @@ const command commands[] = {
       .summary = "list the members of a group",
       .text = "A member that died is listed until the others notice.",
       .run = run_group_members },
+    { .noun = "dlq",
+      .verb = "ls",
+      .aliases = "list",
+      .args = "TOPIC",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "list the dead letters of a topic",
+      .text = "In the order in which they died, partitions merged.  More is "
+              "known of each than is shown: see --columns and 'leat dlq "
+              "show'.  A table shows the beginning of a long error.",
+      .options = dlq_ls_options,
+      .examples = dlq_ls_examples,
+      .run = run_dlq_ls },
+    { .noun = "dlq",
+      .verb = "show",
+      .aliases = "info cat",
+      .args = "TOPIC ID",
+      .min_args = 2,
+      .max_args = 2,
+      .arg_words = "@topic @dead",
+      .summary = "show all that is known of a dead letter",
+      .text = "Its message, who gave it up and why.  What a terminal could "
+              "take for a command is escaped.  A body that is not text is "
+              "whole only with --raw, or as the column body_base64.  Of what "
+              "could not be decoded the fields are shown as headers, and the "
+              "reason as damaged.",
+      .options = dlq_show_options,
+      .examples = dlq_show_examples,
+      .run = run_dlq_show },
+    { .noun = "dlq",
+      .verb = "errors",
+      .aliases = "count",
+      .args = "TOPIC",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "count dead letters by their errors",
+      .text = "Errors that differ only in numbers, ids and quoted parts are "
+              "one: these are shown as <n>, <hex>, <uuid> and <text>.  The "
+              "most frequent is the first, and newest names one to look at.",
+      .options = dlq_errors_options,
+      .examples = dlq_errors_examples,
+      .run = run_dlq_errors },
+    { .noun = "dlq",
+      .verb = "replay",
+      .aliases = "retry redrive",
+      .args = "TOPIC [ID...]",
+      .min_args = 1,
+      .max_args = 4096,
+      .arg_words = "@topic @dead",
+      .summary = "hand dead letters to their groups once more",
+      .text = "Each becomes a retry of the group that gave it up, which is due "
+              "at once, with its attempts forgotten; no other group sees it.  "
+              "With --republish it becomes a new message of the log instead, "
+              "for all groups.  A dead letter is moved in one step: when this "
+              "is killed, run it again, and each is replayed once.\n\n"
+              "Instead of ids, --all takes all that the options choose and "
+              "that are there when it begins; it asks first on a terminal, and "
+              "elsewhere needs --yes.\n\n"
+              "At the end it says how many were replayed; with --output as a "
+              "record on stdout.  Missing are those that are not there (any "
+              "more), refused those that cannot be replayed, with the reason; "
+              "unknown are those that are gone after an answer was lost.  "
+              "Exits with 1 when some are missing or refused and with 75 when "
+              "of some it is not known.",
+      .options = dlq_replay_options,
+      .examples = dlq_replay_examples,
+      .run = run_dlq_replay },
+    { .noun = "dlq",
+      .verb = "rm",
+      .aliases = "remove delete",
+      .args = "TOPIC [ID...]",
+      .min_args = 1,
+      .max_args = 4096,
+      .arg_words = "@topic @dead",
+      .summary = "remove dead letters",
+      .text = "By their ids, or with --all what the options choose.  Asks "
+              "first on a terminal; elsewhere it needs --yes.  Exits as 'leat "
+              "dlq replay' does.",
+      .options = dlq_rm_options,
+      .examples = dlq_rm_examples,
+      .run = run_dlq_rm },
+    { .noun = "dlq",
+      .verb = "edit",
+      .aliases = "change",
+      .args = "TOPIC ID",
+      .min_args = 2,
+      .max_args = 2,
+      .arg_words = "@topic @dead",
+      .summary = "change the message of a dead letter",
+      .text = "Before it is replayed.  It stays a dead letter of its group, "
+              "with all that is known of it, marked as edited, and gets a new "
+              "id, which is told.  What the message was is gone.  One that "
+              "could not be decoded becomes a new message.",
+      .options = dlq_edit_options,
+      .examples = dlq_edit_examples,
+      .run = run_dlq_edit },
     { .noun = "completion",
       .args = "SHELL",
       .min_args = 1,
@@ -456,17 +558,22 @@ const command commands[] = {
       .text =
           "Runs the program once for each message, its body on stdin.  What "
           "the program does with it is told by its exit code: 0 acknowledges "
-          "the message, 75 lets it be tried again after --retry-delay, and any "
-          "other rejects it: it is counted, told, and not tried again.  A "
-          "program that is killed by a signal is tried again.\n\n"
+          "the message, 65 makes it a dead letter at once, and any other is a "
+          "failure, as is being killed by a signal: the message is tried again "
+          "as --backoff says, and is a dead letter after --max-attempts.  With "
+          "--on-failure dead only 75 lets it be tried again.  The last line "
+          "that the program wrote to stderr is kept as the reason.  Dead "
+          "letters are shown and replayed by 'leat dlq'.\n\n"
           "The environment has LEAT_TOPIC, LEAT_PARTITION, LEAT_POSITION, "
           "LEAT_ID, LEAT_KEY, LEAT_TYPE, LEAT_ATTEMPT (from 1), LEAT_FENCE "
-          "(grows with each change of owner) and LEAT_HEADER_NAME for each "
-          "header, in capitals with _ for what is neither letter nor digit.  "
+          "(grows with each change of owner), LEAT_ORIGINAL_ID of a retry that "
+          "is a message of its own, LEAT_REPLAYED_FROM of one that was a dead "
+          "letter, and LEAT_HEADER_NAME for each header, in capitals with _ "
+          "for what is neither letter nor digit.  "
           "What is empty, holds a zero byte or is over 32 KiB is left out.\n\n"
           "Without a program, messages are printed as 'leat topic tail' does "
-          "and acknowledged.  Entries that are no messages are rejected and "
-          "counted; they stay in the log.\n\n"
+          "and acknowledged.  Entries that are no messages are counted, and "
+          "dead letters at once.\n\n"
           "SIGINT and SIGTERM stop receiving; programs that run may end within "
           "--drain, then they are killed and their messages go to others.  A "
           "second signal ends at once.",
@@ -523,7 +630,9 @@ const char *option_env(const option *o, char *out, size_t room)
 {
     /* 'leat consume' describes a message to its program in these; a leat that
      * the program runs must not take them for its own options. */
-    if (in_words("id key type topic partition position attempt fence", o->name))
+    if (in_words("id key type topic partition position attempt fence "
+                 "original-id replayed-from",
+                 o->name))
         return NULL;
     snprintf(out, room, "LEAT_%s", o->name);
     for (char *s = out; *s; s++)

@@ -111,24 +111,33 @@ const option consume_options[] = {
       "How many messages are worked on at once." },
     { "order", 0, VALUE_CHOICE, "WHAT", "partition", "partition key none",
       false, false,
-      "What must not overtake what: messages of a partition, of a key, or "
-      "none." },
+      "What must not overtake what, also while one waits to be tried again: "
+      "messages of a partition, of a key, or none." },
     { "from", 0, VALUE_TEXT, "WHERE", "start", NULL, false, false,
       "Where a new group begins: start, end, a time ago such as 10m, or an id "
       "MS-SEQ.  An old group goes on where it was." },
     { "name", 0, VALUE_TEXT, "NAME", NULL, NULL, false, false,
       "The member's name: whoever comes with the same takes the place of the "
       "one before at once." },
-    { "retry-delay", 0, VALUE_DURATION, "TIME", "1s", NULL, false, false,
-      "How long a message waits that is to be tried again." },
+    { "max-attempts", 0, VALUE_NUMBER, "N", "5", NULL, false, false,
+      "How often a message is tried; then it is a dead letter.  0: without a "
+      "limit.  A header maxRetries of a message goes before it." },
+    { "backoff", 0, VALUE_TEXT, "HOW", "exponential:1s..60s", NULL, false,
+      false,
+      "How long a message waits that is to be tried again: fixed:TIME, or "
+      "exponential:TIME[..MAX], doubled with every failure.  It is any time up "
+      "to that, or just that with ,nojitter behind it." },
+    { "on-failure", 0, VALUE_CHOICE, "WHAT", "retry", "retry dead", false,
+      false,
+      "What a program that fails means: try again, or a dead letter at once." },
     { "max-time", 0, VALUE_DURATION, "TIME", NULL, NULL, false, false,
       "A program that runs longer is killed, with all its process group, and "
-      "its message tried again." },
+      "has failed." },
     { "until-idle", 0, VALUE_DURATION, "TIME", NULL, NULL, false, false,
       "End when nothing came for so long." },
     { "count", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
-      "End after this many messages were printed, or acknowledged or rejected "
-      "by the program." },
+      "End after this many messages were printed or acknowledged, or became "
+      "dead letters." },
     { "drain", 0, VALUE_DURATION, "TIME", "30s", NULL, false, false,
       "How long programs may go on after a signal." },
     PRINTER_OPTIONS,
@@ -189,6 +198,9 @@ const example consume_examples[] = {
       "run './bill --quiet' for each message, its body on stdin" },
     { "leat consume orders -g billing -c 8 --order key -- python3 bill.py",
       "eight at once, messages of one key one after another" },
+    { "leat consume orders -g mail --max-attempts 3 --backoff fixed:10s "
+      "--order none -e ./mail",
+      "three tries ten seconds apart at most, others go on meanwhile" },
     { "leat consume orders -g peek --until-idle 2s",
       "print and acknowledge what there is" },
     { 0 },

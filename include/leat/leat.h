@@ -8,6 +8,7 @@
 #include <leat/api.h>
 #include <leat/bytes.h>
 #include <leat/describe.h>
+#include <leat/dlq.h>
 #include <leat/error.h>
 #include <leat/json.h>
 #include <leat/log.h>

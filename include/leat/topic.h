@@ -81,6 +81,13 @@ typedef struct leat_retention {
                           /* -1: none are                                   */
 } leat_retention;
 
+/* Their names, "never", "pin" and so on; NULL, and false, where there is no
+ * such. */
+LEAT_API const char *leat_forget_name(leat_forget f);
+LEAT_API const char *leat_abandoned_name(leat_abandoned a);
+LEAT_API bool leat_forget_find(const char *name, leat_forget *out);
+LEAT_API bool leat_abandoned_find(const char *name, leat_abandoned *out);
+
 /* How a new topic is made. */
 typedef struct leat_topic_spec {
     int partitions; /* 0: 1 */
@@ -275,6 +282,12 @@ typedef struct leat_retry {
                  /* and retryGroup; instead of the same one again           */
 } leat_retry;
 
+/* Labels of a source's metrics beside topic and group: docs/metrics.md. */
+enum {
+    LEAT_LABEL_PARTITION = 1, /* of counters and what is sampled             */
+    LEAT_LABEL_CONSUMER = 2   /* the member's name                           */
+};
+
 /* What happened to a partition of this member.  Runs on a thread of the
  * source's, or inside its calls; must not call the source. */
 typedef enum leat_assign {
@@ -309,6 +322,7 @@ typedef struct leat_topic_source_opts {
     leat_metrics *metrics; /* NULL: the topic's                              */
     leat_loss_fn *on_loss; /* the log has less than the group had read       */
     void *loss_arg;
+    unsigned metric_labels; /* LEAT_LABEL_...; 0: none                       */
 } leat_topic_source_opts;
 
 /* Join a group as one member.  The group is made by its first; the topic must

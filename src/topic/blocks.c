@@ -66,7 +66,7 @@ static uint32_t home(uint64_t lane, uint32_t cap)
     return (uint32_t)((lane * 0x9e3779b97f4a7c15U) >> 32) & (cap - 1);
 }
 
-leat__block *leat__blocks_find(const leat__blocks *b, uint64_t lane)
+leat__blocked *leat__blocks_find(const leat__blocks *b, uint64_t lane)
 {
     if (b->count == 0)
         return NULL;
@@ -76,7 +76,7 @@ leat__block *leat__blocks_find(const leat__blocks *b, uint64_t lane)
     return b->slots[i].lane == lane ? &b->slots[i] : NULL;
 }
 
-static leat__block *place(leat__block *slots, uint32_t cap, uint64_t lane)
+static leat__blocked *place(leat__blocked *slots, uint32_t cap, uint64_t lane)
 {
     uint32_t i = home(lane, cap);
     while (slots[i].lane != 0)
@@ -87,7 +87,7 @@ static leat__block *place(leat__block *slots, uint32_t cap, uint64_t lane)
 static leat_code grow(leat__blocks *b, leat_error *err)
 {
     uint32_t cap = b->cap ? b->cap * 2 : 16;
-    leat__block *slots = leat__calloc(cap, sizeof *slots, err);
+    leat__blocked *slots = leat__calloc(cap, sizeof *slots, err);
     if (!slots)
         return LEAT_ENOMEM;
     for (uint32_t i = 0; i < b->cap; i++)
@@ -99,21 +99,21 @@ static leat_code grow(leat__blocks *b, leat_error *err)
     return LEAT_OK;
 }
 
-leat__block *leat__blocks_add(leat__blocks *b, uint64_t lane, leat_error *err)
+leat__blocked *leat__blocks_add(leat__blocks *b, uint64_t lane, leat_error *err)
 {
-    leat__block *one = leat__blocks_find(b, lane);
+    leat__blocked *one = leat__blocks_find(b, lane);
     if (one)
         return one;
     if ((b->count + 1) * 3 > b->cap * 2 && grow(b, err) != LEAT_OK)
         return NULL;
     one = place(b->slots, b->cap, lane);
-    *one = (leat__block){ .lane = lane };
+    *one = (leat__blocked){ .lane = lane };
     b->count++;
     return one;
 }
 
 /* Those behind it that would not be found over the gap move up. */
-void leat__blocks_remove(leat__blocks *b, leat__block *one)
+void leat__blocks_remove(leat__blocks *b, leat__blocked *one)
 {
     uint32_t mask = b->cap - 1, gap = (uint32_t)(one - b->slots);
     b->count--;
@@ -125,10 +125,10 @@ void leat__blocks_remove(leat__blocks *b, leat__block *one)
         b->slots[gap] = b->slots[i];
         gap = i;
     }
-    b->slots[gap] = (leat__block){ 0 };
+    b->slots[gap] = (leat__blocked){ 0 };
 }
 
-leat__block *leat__blocks_next(const leat__blocks *b, uint32_t *at)
+leat__blocked *leat__blocks_next(const leat__blocks *b, uint32_t *at)
 {
     while (*at < b->cap)
         if (b->slots[(*at)++].lane != 0)

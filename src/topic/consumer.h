@@ -5,6 +5,7 @@
  *   drive.c    who drives: the thread in a call, or the background thread
  *   member.c   carries out what the group's state machine decides
  *   read.c     reads the logs of owned partitions into their windows
+ *   bodies.c   gets the bodies that are kept beside a log, a few ahead
  *   wait.c     waits for entries, where each partition needs its own connection
  *   deliver.c  hands out what the windows give, takes back what is settled
  *   settle.c   what becomes of a message that was handed out
@@ -12,7 +13,7 @@
  *   kept.c     messages that wait beside the log, and their next turn
  *   save.c     tells the server, fenced, what was handed out and settled
  *   prove.c    waits for replicas or the disk where the durability asks for it
- *   lag.c      how far behind, for the metrics
+ *   sample.c   how long, how old and how far behind, for the metrics
  *   meter.c    metrics
  *
  * A crash leaves the cursor as it was last saved, a lease in our name and a
@@ -45,6 +46,7 @@
 #include "topic/chunk.h"
 #include "topic/group.h"
 #include "topic/moves.h"
+#include "topic/ripen.h"
 #include "topic/topic.h"
 #include "topic/window.h"
 #include <poll.h>
@@ -65,8 +67,35 @@ enum {
 typedef struct consumer consumer;
 typedef struct part part;
 typedef struct handed handed;
-typedef struct kept kept;
+typedef struct leat__kept leat__kept;
 typedef struct saving saving;
+
+/* What is asked of the server now and then, for gauges. */
+typedef enum leat__sample {
+    LEAT__SAMPLE_MESSAGES = 0,
+    LEAT__SAMPLE_LAG,
+    LEAT__SAMPLE_OLDEST, /* milliseconds */
+    LEAT__SAMPLE_WAITING,
+    LEAT__SAMPLE_DEAD,
+    LEAT__SAMPLE_BYTES,
+    LEAT__SAMPLES
+} leat__sample;
+
+/* Why a message became a dead letter. */
+typedef enum leat__dead {
+    LEAT__DEAD_REJECTED = 0,
+    LEAT__DEAD_FAILED,
+    LEAT__DEAD_DIED,
+    LEAT__DEADS
+} leat__dead;
+
+/* What is counted of a partition, or of all together. */
+typedef struct part_meters {
+    leat_counter *consumed, *redelivered, *stale, *undecodable, *losses;
+    leat_counter *settled[LEAT__SETTLE_COMMITTED + 1];
+    leat_counter *retries, *dead[LEAT__DEADS];
+    leat_gauge *sampled[LEAT__SAMPLES];
+} part_meters;
 
 /* A connection on which one partition of a cluster is waited for. */
 typedef struct leat__wait {
@@ -87,7 +116,7 @@ struct handed {
     leat_delivery d; /* first */
     part *part;
     leat__entry *entry; /* while the lease d.fence lasts; or it was ... */
-    kept *kept;         /* ... or NULL                                   */
+    leat__kept *kept;   /* ... or NULL                                   */
     leat__held *held;
     leat__settle verdict;
     int64_t delay_ms; /* of a nack; -1: as the policy says               */
@@ -98,8 +127,8 @@ struct handed {
 };
 
 /* A message that left the log for a retry, or behind one that did, in hand. */
-struct kept {
-    kept *next;
+struct leat__kept {
+    leat__kept *next;
     leat__id id;
     leat__held *held;
     uint64_t lane;
@@ -111,7 +140,7 @@ struct kept {
 
 /* The kept messages of one partition, as far as we know. */
 typedef struct kept_line {
-    kept *first, *last;
+    leat__kept *first, *last;
     uint32_t count, waits; /* in hand; not with a user                  */
     uint32_t suspects;     /* of these */
     bool asked;            /* a fetch is under way                      */
@@ -166,28 +195,35 @@ struct part {
     bool gone;              /* not ours any more, to be swept           */
     leat_assign gone_how;
     uint64_t gone_epoch;
-    bool caught_up;    /* the log has no more, as far as is known  */
-    bool blocked;      /* in the waiting read                      */
-    bool taught;       /* its node knows the script of saves       */
-    leat__wait *wait;  /* its connection to wait on, or NULL       */
-    bool reading;      /* in a read of its own                     */
-    uint32_t asked;    /* entries that may come by it              */
-    uint32_t appetite; /* how many to ask for; 0: a batch */
+    bool caught_up;              /* the log has no more, as far as is known  */
+    bool blocked;                /* in the waiting read                      */
+    bool taught;                 /* its node knows the script of saves       */
+    leat__wait *wait;            /* its connection to wait on, or NULL       */
+    bool reading;                /* in a read of its own                     */
+    uint32_t asked;              /* entries that may come by it              */
+    uint32_t appetite;           /* how many to ask for; 0: a batch */
+    struct leat__bodies *bodies; /* that are on their way, or NULL  */
+    bool starved;                /* more bodies than may be held    */
+    leat__ripe ripe;             /* delayed messages                */
     uint64_t read_epoch, renew_epoch;
-    leat__id begin;   /* where the group started                  */
-    leat__id reached; /* by our last lease, if there was one      */
-    bool was_ours;    /* then there is one                        */
-    bool told_loss;   /* with the lease that is taken anew        */
-    bool compare;     /* the log with what we have read of it     */
-    bool comparing;   /* the renewal under way does               */
-    int64_t lag;      /* entries behind the cursor; -1: not known            */
-    leat__key log, cursor, lease, kept_key, due_key, lane_key, dlq, bodies;
+    leat__id begin;      /* where the group started                  */
+    leat__id reached;    /* by our last lease, if there was one      */
+    bool was_ours;       /* then there is one                        */
+    bool told_loss;      /* with the lease that is taken anew        */
+    bool compare;        /* the log with what we have read of it     */
+    bool comparing;      /* the renewal under way does               */
+    part_meters *meters; /* its own, or those of all together         */
+    bool own_meters;
+    int64_t sampled[LEAT__SAMPLES]; /* -1: not known                  */
+    uint64_t sample_epoch;
+    leat__key log, cursor, lease;
+    leat__key kept_key, due_key, lane_key, dlq_key, bodies_key;
 };
 
 typedef struct consumer_meters {
-    leat_counter *consumed, *redelivered, *settled, *rejected, *stale;
-    leat_counter *undecodable, *rebalances, *losses, *retries, *dead;
-    leat_gauge *in_flight, *owned, *lag;
+    part_meters parts; /* of all together                               */
+    leat_counter *rebalances;
+    leat_gauge *in_flight, *owned, *pending;
     leat_histogram *settle_time, *end_to_end;
 } consumer_meters;
 
@@ -209,7 +245,7 @@ struct consumer {
     char *group, *name;
     char start[LEAT__ID_TEXT]; /* of a new group */
     leat_bytes from;           /* the topic's name */
-    leat__key members;
+    leat__key members, beats_key, paused_key;
     char nonce[LEAT__NONCE_TEXT + 1];
     consumer_meters meters;
     consumer_counts counts;
@@ -271,11 +307,16 @@ struct consumer {
     bool proving;      /* one for all is under way             */
     int64_t prove_at_ns;
     int64_t beat_sent_ns;
+    int64_t sample_ns; /* the next sample is not before            */
+    uint32_t sample_turn, sampling;
+    bool paused;   /* somebody paused the group            */
     bool any_gone; /* some partition is to be swept        */
     bool left;     /* our record is gone                   */
     leat__group_record *records;
     size_t records_cap;
     leat__chunk_pool chunks;
+    size_t body_size;  /* of the last large body                  */
+    int64_t body_ns;   /* one more than may be held, not before   */
     leat__held **held; /* scratch of one read                  */
     leat__buf text;    /* scratch of one save, and ...         */
     leat__buf steps;   /* ... of its steps                     */
@@ -344,6 +385,25 @@ bool leat__read_idle(const consumer *c, const part *p, int64_t now_ns);
 void leat__read_came(part *p, const leat_reply *r, uint32_t asked);
 void leat__read_failed(consumer *c, part *p, const leat_error *e);
 
+/* Into the window, if it is behind what that has. */
+void leat__read_into(part *p, leat__held *h);
+
+/* ---- bodies.c --------------------------------------------------------- */
+
+/* Of n entries that were read, those up to the first large one may go into the
+ * window: how many.  The others are taken: they follow with their bodies, or
+ * are read again. */
+size_t leat__bodies_take(part *p, leat__held **held, size_t n);
+
+/* Must it not be read, because bodies are on their way, or too many here? */
+bool leat__bodies_wait(const part *p);
+
+/* ---- ripen.c ---------------------------------------------------------- */
+
+/* Let owned partitions' delayed messages ripen. */
+void leat__ripen_step(consumer *c, int64_t now_ns);
+int64_t leat__ripen_due(const consumer *c);
+
 /* ---- wait.c ----------------------------------------------------------- */
 
 leat_code leat__wait_open(consumer *c, leat_error *err);
@@ -398,7 +458,7 @@ void leat__settle_release(handed *h);
 /* The window has messages in whose hands processes died.  Too often: a dead
  * letter; else nothing is handed out beside them. */
 void leat__settle_suspects(part *p);
-void leat__settle_died(part *p, leat__entry *e, kept *k);
+void leat__settle_died(part *p, leat__entry *e, leat__kept *k);
 bool leat__settle_deadly(part *p, const leat__held *held, uint32_t n,
                          uint32_t f);
 
@@ -446,11 +506,11 @@ int64_t leat__kept_due(const consumer *c);
 void leat__kept_look(part *p, int64_t at_ns);
 
 /* The next to be handed out, with its attempt counted, and back; NULL: none. */
-kept *leat__kept_take(part *p, bool alone);
-void leat__kept_undo(part *p, kept *k);
+leat__kept *leat__kept_take(part *p, bool alone);
+void leat__kept_undo(part *p, leat__kept *k);
 
 /* It is in hand no more. */
-void leat__kept_drop(part *p, kept *k);
+void leat__kept_drop(part *p, leat__kept *k);
 void leat__kept_forget(part *p);
 
 /* ---- save.c ----------------------------------------------------------- */
@@ -488,16 +548,27 @@ int64_t leat__prove_due(const consumer *c);
 /* The connection is gone. */
 void leat__prove_reset(consumer *c);
 
-/* ---- lag.c ------------------------------------------------------------ */
+/* ---- sample.c --------------------------------------------------------- */
 
-/* With a beat: show the lag that was told last, and ask anew. */
-void leat__lag_step(consumer *c);
+/* With a beat: look at some partitions, unless that was just now. */
+void leat__sample_step(consumer *c, int64_t now_ns);
+
+/* The partition is another's, and so is what its gauges say. */
+void leat__sample_forget(part *p);
+
+/* All are: we end. */
+void leat__sample_end(consumer *c);
 
 /* ---- meter.c ---------------------------------------------------------- */
 
-leat_code leat__consumer_meters_init(consumer_meters *m, leat_metrics *registry,
-                                     const char *topic, const char *group,
-                                     leat_error *err);
+leat_code leat__consumer_meters_init(consumer *c, leat_error *err);
+
+/* Give the partition the meters it counts by. */
+void leat__part_meters_init(part *p);
+void leat__part_meters_release(part *p);
+
+/* These were handed out. */
+void leat__meter_out(consumer *c, leat_delivery *const *out, int n);
 
 static inline bool leat__part_owned(const part *p)
 {
@@ -512,6 +583,13 @@ static inline uint64_t leat__part_epoch(const part *p)
 static inline void leat__count_add(_Atomic uint64_t *n, uint64_t by)
 {
     atomic_fetch_add_explicit(n, by, memory_order_relaxed);
+}
+
+/* Entries have been put into the window. */
+static inline void leat__read_done(part *p)
+{
+    if (leat__window_suspects(p->window) > 0)
+        leat__settle_suspects(p);
 }
 
 #endif

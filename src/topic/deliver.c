@@ -51,17 +51,15 @@ static void count_outcome(consumer *c, const handed *h, const leat_error *e,
     if (e) {
         if (e->code == LEAT_ESTALE) {
             leat__count_add(&c->counts.stale, 1);
-            leat__counter_add(c->meters.stale, 1);
+            leat__counter_add(h->part->meters->stale, 1);
         }
         return;
     }
     leat__count_add(&c->counts.settled, 1);
-    leat__counter_add(c->meters.settled, 1);
+    leat__counter_add(h->part->meters->settled[h->verdict], 1);
     leat__histogram_record(c->meters.settle_time, now_ns - h->settled_ns);
-    if (h->verdict == LEAT__SETTLE_REJECT) {
+    if (h->verdict == LEAT__SETTLE_REJECT)
         leat__count_add(&c->counts.rejected, 1);
-        leat__counter_add(c->meters.rejected, 1);
-    }
 }
 
 void leat__line_tell(consumer *c, settled_line *line, const leat_error *e)
@@ -281,7 +279,7 @@ static int from_kept(part *p, bool alone, leat_delivery **out, int max)
     int n = 0;
     while (n < max) {
         handed *h = leat__handed_get(p->c);
-        kept *k = h ? leat__kept_take(p, alone) : NULL;
+        leat__kept *k = h ? leat__kept_take(p, alone) : NULL;
         if (!k) {
             leat__handed_put(p->c, h);
             break;
@@ -304,36 +302,29 @@ static bool may_hand_out(const part *p, int64_t now_ns)
 }
 
 /* With a third of the lease left without an answered beat, others may soon
- * think that we are gone. */
+ * think that we are gone; and not while the group is paused. */
 static bool safe(const consumer *c, int64_t now_ns)
 {
     int64_t until = atomic_load_explicit(&c->safe_until_ns,
                                          memory_order_relaxed);
-    return c->cmd && now_ns < until - c->opts.lease_ms * 1000000 / 3;
+    return c->cmd && !c->paused &&
+           now_ns < until - c->opts.lease_ms * 1000000 / 3;
 }
 
 static void count_out(consumer *c, leat_delivery **out, int n)
 {
     uint64_t again = 0, bad = 0;
-    int64_t date = c->meters.end_to_end ? leat__date_ms() : 0;
     for (int i = 0; i < n; i++) {
         again += out[i]->redelivered;
         bad += out[i]->error != NULL;
-        if (c->meters.end_to_end)
-            leat__histogram_record(c->meters.end_to_end,
-                                   (date - (int64_t)out[i]->position.ms) *
-                                       1000000);
     }
     leat__count_add(&c->counts.received, (uint64_t)n);
-    leat__counter_add(c->meters.consumed, (uint64_t)n);
-    if (again) {
+    if (again)
         leat__count_add(&c->counts.redelivered, again);
-        leat__counter_add(c->meters.redelivered, again);
-    }
-    if (bad) {
+    if (bad)
         leat__count_add(&c->counts.undecodable, bad);
-        leat__counter_add(c->meters.undecodable, bad);
-    }
+    if (c->meters.end_to_end)
+        leat__meter_out(c, out, n);
 }
 
 static int from_part(consumer *c, part *p, int64_t now_ns, leat_delivery **out,
@@ -351,7 +342,7 @@ static int from_part(consumer *c, part *p, int64_t now_ns, leat_delivery **out,
 
 static bool suspect_waits(const part *p)
 {
-    const kept *k = p->kept.waits > 0 ? p->kept.first : NULL;
+    const leat__kept *k = p->kept.waits > 0 ? p->kept.first : NULL;
     while (k && (k->state != KEPT_WAITS || !k->alone))
         k = k->next;
     return k != NULL;

@@ -62,6 +62,7 @@ static int64_t due(const consumer *c)
         return c->connect_ns;
     at = earlier(at, leat__prove_due(c));
     at = earlier(at, earlier(leat__kept_due(c), leat__park_due(c)));
+    at = earlier(at, leat__ripen_due(c));
     at = earlier(at, leat__conn_deadline(c->cmd));
     if (c->waits)
         return earlier(at, leat__wait_due(c));
@@ -272,6 +273,7 @@ static void do_what_is_due(consumer *c)
     leat__park_step(c, now);
     leat__kept_step(c, now);
     leat__read_step(c, now);
+    leat__ripen_step(c, now);
     leat__save_step(c, now);
     leat__prove_step(c, now);
     atomic_store_explicit(&c->counts.in_flight, c->in_rings,

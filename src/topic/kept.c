@@ -32,7 +32,7 @@ enum { FETCH_BYTES = 1 << 20 };
 
 /* ---- in hand ---------------------------------------------------------- */
 
-static void append(part *p, kept *k)
+static void append(part *p, leat__kept *k)
 {
     kept_line *l = &p->kept;
     k->next = NULL;
@@ -47,18 +47,18 @@ static void append(part *p, kept *k)
     p->c->in_rings++;
 }
 
-static void release(part *p, kept *k)
+static void release(part *p, leat__kept *k)
 {
     p->c->in_rings--;
     leat__held_drop(k->held);
     leat__free(k);
 }
 
-void leat__kept_drop(part *p, kept *k)
+void leat__kept_drop(part *p, leat__kept *k)
 {
     kept_line *l = &p->kept;
-    kept *before = NULL;
-    for (kept *at = l->first; at != k; at = at->next)
+    leat__kept *before = NULL;
+    for (leat__kept *at = l->first; at != k; at = at->next)
         before = at;
     if (before)
         before->next = k->next;
@@ -73,7 +73,7 @@ void leat__kept_drop(part *p, kept *k)
 
 void leat__kept_forget(part *p)
 {
-    for (kept *k = p->kept.first, *next; k; k = next) {
+    for (leat__kept *k = p->kept.first, *next; k; k = next) {
         next = k->next;
         release(p, k);
     }
@@ -81,9 +81,9 @@ void leat__kept_forget(part *p)
     p->kept = (kept_line){ .asked = asked };
 }
 
-kept *leat__kept_take(part *p, bool alone)
+leat__kept *leat__kept_take(part *p, bool alone)
 {
-    kept *k = p->kept.first;
+    leat__kept *k = p->kept.first;
     while (k && (k->state != KEPT_WAITS || k->alone != alone))
         k = k->next;
     if (!k)
@@ -102,7 +102,7 @@ kept *leat__kept_take(part *p, bool alone)
 }
 
 /* If the server may have heard of it, it hears that it was not. */
-void leat__kept_undo(part *p, kept *k)
+void leat__kept_undo(part *p, leat__kept *k)
 {
     leat__step *begin = k->begin;
     k->n--;
@@ -149,10 +149,12 @@ static leat_code take_one(part *p, const leat_reply *r, leat_error *err)
         return leat__fail(err, LEAT_EPROTO,
                           "what is kept of '%s' %u for group '%s' is damaged",
                           c->topic->name, p->index, c->group);
-    kept *k = leat__zalloc(sizeof *k, err);
+    leat__kept *k = leat__zalloc(sizeof *k, err);
     if (!k)
         return LEAT_ENOMEM;
-    *k = (kept){ .id = id, .n = (uint32_t)n, .f = (uint32_t)f, .lane = lane };
+    *k = (leat__kept){
+        .id = id, .n = (uint32_t)n, .f = (uint32_t)f, .lane = lane
+    };
     leat_code rc = leat__chunk_one(&c->chunks, c->topic->opts.codec, id, fields,
                                    &k->held, err);
     if (rc != LEAT_OK) {
@@ -242,7 +244,7 @@ static void fetch(part *p, uint32_t most)
         leat_str(c->nonce), leat__arg_int(epoch, (int64_t)p->kept.epoch),
         leat__arg_int(count, most), leat__arg_int(bytes, FETCH_BYTES)
     };
-    for (const kept *k = p->kept.first; k; k = k->next, n++)
+    for (const leat__kept *k = p->kept.first; k; k = k->next, n++)
         args[n] = leat__id_format(k->id, ids[n - 4]);
     p->kept.at_ns = INT64_MAX;
     p->kept.asked = true; /* before: the answer may be there at once */

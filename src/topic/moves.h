@@ -33,6 +33,7 @@ struct leat__step {
     leat__step *next;
     uint64_t number; /* 0: no save has carried it                           */
     leat__step_what what;
+    int why;      /* dead: a leat__dead, for who counts                     */
     bool failure; /* keep: because it failed, not behind another            */
     leat__id id;
     uint32_t n, f; /* times handed out, failures told                       */
@@ -40,8 +41,9 @@ struct leat__step {
     uint64_t lane;
     leat__entry *entry;    /* its place in the window, while it has one      */
     struct handed *handed; /* whose settlement it is, until it is carried    */
-    struct kept *kept;     /* or NULL                                        */
-    leat__buf extra;       /* dead: names and values, packed                 */
+    struct leat__kept
+        *kept;       /* or NULL                                        */
+    leat__buf extra; /* dead: names and values, packed                 */
     char error[LEAT__ERROR_MAX + 1];
 };
 

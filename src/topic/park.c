@@ -32,7 +32,7 @@ enum { PAGE = 1000 }; /* lanes asked for at once */
 /* ---- steps of a lane -------------------------------------------------- */
 
 /* In the order of the log. */
-static void hold(leat__block *b, leat__step *s)
+static void hold(leat__blocked *b, leat__step *s)
 {
     leat__step **at = &b->held;
     while (*at && leat__id_cmp((*at)->id, s->id) < 0)
@@ -55,7 +55,7 @@ static leat__step *behind(part *p, uint64_t lane, leat__entry *e)
 }
 
 /* What waits of the key, at once: from here on nothing of it is handed out. */
-static void claim_key(part *p, leat__block *b)
+static void claim_key(part *p, leat__blocked *b)
 {
     uint64_t at = 0;
     leat__entry *e;
@@ -71,7 +71,7 @@ static void claim_key(part *p, leat__block *b)
     }
 }
 
-static void claim_star(part *p, leat__block *b)
+static void claim_star(part *p, leat__blocked *b)
 {
     uint64_t at = 0;
     leat__entry *e;
@@ -85,7 +85,7 @@ static void claim_star(part *p, leat__block *b)
 }
 
 /* Nothing of it is with a user. */
-static void let_go(part *p, leat__block *b, int64_t since_ns)
+static void let_go(part *p, leat__blocked *b, int64_t since_ns)
 {
     if (b->lane == LEAT__LANE_STAR && b->held)
         claim_star(p, b);
@@ -105,10 +105,10 @@ static uint32_t users_have(const part *p, uint64_t lane)
 }
 
 /* One that a user had came back and goes into the lane. */
-static leat__block *stop(part *p, uint64_t lane)
+static leat__blocked *stop(part *p, uint64_t lane)
 {
     leat_error e;
-    leat__block *b = leat__blocks_find(&p->blocks, lane);
+    leat__blocked *b = leat__blocks_find(&p->blocks, lane);
     if (b) {
         b->out -= b->out > 0;
         return b;
@@ -129,7 +129,7 @@ static leat__block *stop(part *p, uint64_t lane)
 
 void leat__park(part *p, leat__step *s, int64_t since_ns)
 {
-    leat__block *b = stop(p, s->lane);
+    leat__blocked *b = stop(p, s->lane);
     if (!b) {
         if (s->handed)
             leat__line_add(&p->settled, &s->handed->d);
@@ -146,7 +146,7 @@ void leat__park(part *p, leat__step *s, int64_t since_ns)
 
 void leat__park_back(part *p, uint64_t lane, int64_t since_ns)
 {
-    leat__block *b = leat__blocks_find(&p->blocks, lane);
+    leat__blocked *b = leat__blocks_find(&p->blocks, lane);
     if (!b || b->out == 0)
         return;
     if (--b->out == 0)
@@ -155,7 +155,7 @@ void leat__park_back(part *p, uint64_t lane, int64_t since_ns)
 
 void leat__park_read(part *p, leat__entry *e)
 {
-    leat__block *b = e->lane ? leat__blocks_find(&p->blocks, e->lane) : NULL;
+    leat__blocked *b = e->lane ? leat__blocks_find(&p->blocks, e->lane) : NULL;
     if (!b)
         return;
     leat__window_claim(p->window, e);
@@ -171,7 +171,7 @@ void leat__park_read(part *p, leat__entry *e)
 
 void leat__park_empty(part *p, uint64_t lane)
 {
-    leat__block *b = leat__blocks_find(&p->blocks, lane);
+    leat__blocked *b = leat__blocks_find(&p->blocks, lane);
     if (!b || b->steps > 0 || b->out > 0)
         return;
     leat__blocks_remove(&p->blocks, b);
@@ -182,7 +182,7 @@ void leat__park_empty(part *p, uint64_t lane)
 void leat__park_forget(part *p, settled_line *open)
 {
     uint32_t at = 0;
-    leat__block *b;
+    leat__blocked *b;
     while ((b = leat__blocks_next(&p->blocks, &at)))
         for (leat__step *s = b->held, *next; s; s = next) {
             next = s->next;

@@ -10,6 +10,7 @@
 #include "base/thread.h"
 #include "message/codec.h"
 #include "metrics/metrics.h"
+#include "redis/script.h"
 #include "topic/producer.h"
 
 #include <endian.h>
@@ -34,10 +35,17 @@ make_head(leat__producer *p, uint32_t partition, leat_error *err)
 {
     const leat_topic *t = p->topic;
     leat__key k;
-    char text[LEAT__KEY_MAX + 48];
+    char text[LEAT__KEY_MAX + 112];
     leat__key_log(&k, t->prefix, t->name, t->meta.legacy, partition);
+    char most[64] = "", digits[LEAT__NUMBER];
+    if (p->policy.maxlen > 0) {
+        leat_bytes number = leat__arg_int(digits, p->policy.maxlen);
+        snprintf(most, sizeof most, "$6\r\nMAXLEN\r\n$1\r\n~\r\n$%zu\r\n%s\r\n",
+                 number.n, (const char *)number.p);
+    }
     int n = snprintf(text, sizeof text,
-                     "$4\r\nXADD\r\n$%zu\r\n%s\r\n$1\r\n*\r\n", k.n, k.p);
+                     "$4\r\nXADD\r\n$%zu\r\n%s\r\n%s$1\r\n*\r\n", k.n, k.p,
+                     most);
     char *copy = leat__strdup(text, err);
     if (!copy)
         return LEAT_ENOMEM;
@@ -72,20 +80,18 @@ static char *put_name(char *p, leat_bytes name)
     return p + 7;
 }
 
-static inline IN_LINE leat_code put_item(leat__producer *p, leat__offer *o,
-                                         uint32_t partition, leat_error *err)
+static inline IN_LINE leat_code put_xadd(leat__producer *p, leat__offer *o,
+                                         uint32_t partition, size_t sum,
+                                         leat_error *err)
 {
     const leat_bytes *pairs = leat_fields_pairs(p->fields);
     size_t n = 2 * leat_fields_count(p->fields);
-    size_t sum = add_up(pairs, n);
     leat_bytes head = p->heads[partition - p->first];
-    if (sum > p->opts->max_message || sum > MAX_COMMAND || n > ARGS_MOST)
-        return too_big(p, sum, err);
     leat__item *item = leat__backlog_room(
         &p->backlog, head.n + sum + (n + 1) * ARG_COST, err);
     if (!item)
         return LEAT_ENOMEM;
-    char *end = leat__resp_array_head(item->bytes, 3 + n);
+    char *end = leat__resp_array_head(item->bytes, p->policy.words + n);
     memcpy(end, head.p, head.n);
     end += head.n;
     for (size_t i = 0; i < n; i += 2) {
@@ -96,10 +102,34 @@ static inline IN_LINE leat_code put_item(leat__producer *p, leat__offer *o,
     item->arg = o->arg;
     item->deadline_ns = o->deadline_ns;
     item->size = (uint32_t)(end - item->bytes);
-    item->partition = partition;
+    item->partition = (uint16_t)partition;
+    item->head = (uint16_t)head.n;
     leat__backlog_commit(&p->backlog, item);
     o->size += item->size;
     return LEAT_OK;
+}
+
+/* Too large, or added by a script, or neither after all. */
+__attribute__((noinline, cold)) static leat_code
+put_unusual(leat__producer *p, leat__offer *o, uint32_t partition, size_t sum,
+            leat_error *err)
+{
+    size_t n = 2 * leat_fields_count(p->fields);
+    if (sum > p->opts->max_message || sum > MAX_COMMAND || n > ARGS_MOST)
+        return too_big(p, sum, err);
+    if (o->later || leat__producer_scripted(p))
+        return leat__producer_put_script(p, o, partition, sum, err);
+    return put_xadd(p, o, partition, sum, err);
+}
+
+static inline IN_LINE leat_code put_item(leat__producer *p, leat__offer *o,
+                                         uint32_t partition, leat_error *err)
+{
+    size_t n = 2 * leat_fields_count(p->fields);
+    size_t sum = add_up(leat_fields_pairs(p->fields), n);
+    if (sum >= p->policy.unusual || n > ARGS_MOST || o->later)
+        return put_unusual(p, o, partition, sum, err);
+    return put_xadd(p, o, partition, sum, err);
 }
 
 __attribute__((noinline)) static leat_code
@@ -349,6 +379,17 @@ static inline IN_LINE void hand_over(leat__producer *p, int plan)
         leat__producer_poke(p);
 }
 
+static inline IN_LINE leat_code publish(leat__producer *p, leat__offer *o,
+                                        leat_error *err)
+{
+    pthread_mutex_lock(&p->lock);
+    leat_code rc = accept_locked(p, o, err);
+    int plan = rc == LEAT_OK ? take_in_locked(p, o) : 0;
+    pthread_mutex_unlock(&p->lock);
+    hand_over(p, plan);
+    return rc;
+}
+
 leat_code leat__producer_publish(leat__producer *p, const uint32_t *partition,
                                  const leat_msg *m, size_t n,
                                  leat_published_fn *fn, void *arg,
@@ -357,12 +398,23 @@ leat_code leat__producer_publish(leat__producer *p, const uint32_t *partition,
     leat__offer o = {
         .partition = partition, .m = m, .n = n, .fn = fn, .arg = arg
     };
-    pthread_mutex_lock(&p->lock);
-    leat_code rc = accept_locked(p, &o, err);
-    int plan = rc == LEAT_OK ? take_in_locked(p, &o) : 0;
-    pthread_mutex_unlock(&p->lock);
-    hand_over(p, plan);
-    return rc;
+    return publish(p, &o, err);
+}
+
+leat_code leat__producer_publish_later(leat__producer *p,
+                                       const uint32_t *partition,
+                                       const leat_msg *m, int64_t delay_ms,
+                                       leat_published_fn *fn, void *arg,
+                                       leat_error *err)
+{
+    leat__offer o = { .partition = partition,
+                      .m = m,
+                      .n = 1,
+                      .fn = fn,
+                      .arg = arg,
+                      .later = true,
+                      .delay_ms = delay_ms };
+    return publish(p, &o, err);
 }
 
 /* ---- for lanes.c ------------------------------------------------------ */

@@ -35,8 +35,9 @@ static uint64_t lane(const consumer *c, const leat__held *h)
 }
 
 /* What was settled by an earlier owner needs no memory. */
-static void into_window(consumer *c, part *p, leat__held *h)
+void leat__read_into(part *p, leat__held *h)
 {
+    consumer *c = p->c;
     leat__id from = leat__window_read_from(p->window);
     if (leat__id_cmp(h->id, from) <= 0) {
         leat__held_drop(h);
@@ -68,12 +69,15 @@ static void take_entries(part *p, const leat_reply *entries, uint32_t max,
     consumer *c = p->c;
     leat_error e = { 0 };
     size_t all = leat_reply_len(entries);
+    if (p->bodies)
+        return; /* what they belong to comes first, and then this again */
     size_t n = leat__chunk_fill(&c->chunks, c->topic->opts.codec, entries,
                                 c->held, max, &e);
+    if (c->chunks.stubs)
+        n = leat__bodies_take(p, c->held, n);
     for (size_t i = 0; i < n; i++)
-        into_window(c, p, c->held[i]);
-    if (leat__window_suspects(p->window) > 0)
-        leat__settle_suspects(p);
+        leat__read_into(p, c->held[i]);
+    leat__read_done(p);
     if (e.code != LEAT_OK) {
         leat__drive_failed(c, &e, "reading");
         p->retry_ns = leat__now_ns() + RETRY_NS;
@@ -240,7 +244,8 @@ static void read_on(consumer *c, int64_t now_ns)
     leat_error e;
     for (uint32_t i = 0; c->cmd && i < c->owned_count; i++) {
         part *p = c->owned[(c->turn + i) % c->owned_count];
-        if (p->caught_up || p->reading || p->gone || now_ns < p->retry_ns)
+        if (p->caught_up || p->reading || p->gone || now_ns < p->retry_ns ||
+            leat__bodies_wait(p))
             continue;
         uint32_t n = appetite(c, p, 0, room_for(c, p));
         leat__id from = leat__window_read_from(p->window);

@@ -203,7 +203,7 @@ static leat_code send_move(part *p, const leat_bytes *state, saving *s,
         leat__key_bytes(&p->lease),   leat__key_bytes(&p->cursor),
         leat__key_bytes(&p->log),     leat__key_bytes(&p->kept_key),
         leat__key_bytes(&p->due_key), leat__key_bytes(&p->lane_key),
-        leat__key_bytes(&p->dlq),     leat__key_bytes(&p->bodies)
+        leat__key_bytes(&p->dlq_key), leat__key_bytes(&p->bodies_key)
     };
     if (!c->args)
         c->args = leat__calloc(ARGS_MAX, sizeof *c->args, err);

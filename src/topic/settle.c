@@ -161,6 +161,9 @@ static void log_dead(const consumer *c, const leat_failure *f)
 
 static void fill_dead(const consumer *c, leat__step *s, const leat_failure *f)
 {
+    s->why = f->died       ? LEAT__DEAD_DIED
+             : f->rejected ? LEAT__DEAD_REJECTED
+                           : LEAT__DEAD_FAILED;
     put_error(s, leat_str(f->reason[0] ? f->reason : "no reason given"));
     log_dead(c, f);
     ask_extra(c, f, s);
@@ -311,7 +314,7 @@ bool leat__settle_deadly(part *p, const leat__held *held, uint32_t n,
 }
 
 /* Where it waits, or in the window: nobody has to tell. */
-void leat__settle_died(part *p, leat__entry *e, kept *k)
+void leat__settle_died(part *p, leat__entry *e, leat__kept *k)
 {
     char reason[64];
     const leat__held *held = k ? k->held : e->user;
@@ -364,14 +367,15 @@ void leat__settle_carry(part *p)
     }
 }
 
-static void count_step(consumer *c, const leat__step *s)
+static void count_step(const part *p, const leat__step *s)
 {
+    consumer *c = p->c;
     if (s->what == LEAT__STEP_DEAD) {
         leat__count_add(&c->counts.dead, 1);
-        leat__counter_add(c->meters.dead, 1);
+        leat__counter_add(p->meters->dead[s->why], 1);
     } else if (s->what == LEAT__STEP_KEEP && s->failure) {
         leat__count_add(&c->counts.retries, 1);
-        leat__counter_add(c->meters.retries, 1);
+        leat__counter_add(p->meters->retries, 1);
     }
 }
 
@@ -386,12 +390,12 @@ static void look_after(part *p, const leat__step *s, int64_t now_ns)
 
 static void step_done(part *p, leat__step *s, int64_t now_ns)
 {
-    leat__block *b = s->lane && s->what == LEAT__STEP_KEEP && !s->kept
-                         ? leat__blocks_find(&p->blocks, s->lane)
-                         : NULL;
+    leat__blocked *b = s->lane && s->what == LEAT__STEP_KEEP && !s->kept
+                           ? leat__blocks_find(&p->blocks, s->lane)
+                           : NULL;
     if (b)
         b->steps--;
-    count_step(p->c, s);
+    count_step(p, s);
     look_after(p, s, now_ns);
     if (s->what == LEAT__STEP_KEEP && !s->kept)
         p->kept.total++;

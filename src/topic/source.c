@@ -311,8 +311,10 @@ static void free_parts(consumer *c)
         while (p && p->window && leat__window_clear(p->window, &held))
             if (held)
                 leat__held_drop(held);
-        if (p)
+        if (p) {
             leat__window_free(p->window);
+            leat__part_meters_release(p);
+        }
         leat__free(p);
     }
     leat__free(c->parts);
@@ -341,6 +343,7 @@ static void free_consumer(consumer *c)
     leat__waiter_close(c->waiter);
     if (c->machine)
         settle_accounts(c);
+    leat__sample_end(c);
     free_parts(c);
     free_lists(c);
     leat__chunk_pool_release(&c->chunks);
@@ -430,6 +433,9 @@ static leat_code check_opts(const leat_topic_source_opts *o, leat_error *err)
         rc = check_range("block_ms", o->block_ms, 1, 86400000, err);
     if (rc == LEAT_OK)
         rc = check_range("drain_ms", o->drain_ms, 1, 86400000, err);
+    if (rc == LEAT_OK)
+        rc = check_range("metric_labels", o->metric_labels, 0,
+                         LEAT_LABEL_PARTITION | LEAT_LABEL_CONSUMER, err);
     if (rc == LEAT_OK && (unsigned)o->order > LEAT_ORDER_NONE)
         rc = leat__fail(err, LEAT_EINVAL, "order %d is none", (int)o->order);
     if (rc == LEAT_OK && o->retry.re_add)
@@ -478,6 +484,7 @@ static leat_code init_names(consumer *c, const char *group,
     c->name = leat__strdup(o && o->name ? o->name : name, err);
     if (!c->group || !c->name)
         return LEAT_ENOMEM;
+    c->base.group = c->group;
     c->from = leat_str(t->name);
     snprintf(c->start, sizeof c->start, "%s",
              o && o->start ? o->start : "start");
@@ -485,6 +492,8 @@ static leat_code init_names(consumer *c, const char *group,
         return leat__fail(err, LEAT_EINVAL, "start '%.20s...' is too long",
                           o->start);
     leat__key_members(&c->members, t->prefix, t->name, c->group);
+    leat__key_beats(&c->beats_key, t->prefix, t->name, c->group);
+    leat__key_paused(&c->paused_key, t->prefix, t->name, c->group);
     return LEAT_OK;
 }
 
@@ -581,8 +590,7 @@ static leat_code init(consumer *c, const char *group,
     if (rc == LEAT_OK)
         rc = init_machine(c, &self, o && o->name, err);
     if (rc == LEAT_OK)
-        rc = leat__consumer_meters_init(&c->meters, c->opts.metrics,
-                                        c->topic->name, c->group, err);
+        rc = leat__consumer_meters_init(c, err);
     return rc == LEAT_OK ? join(c, err) : rc;
 }
 
@@ -600,6 +608,7 @@ leat_source *leat_topic_source(leat_topic *t, const char *group,
     c->base.ops = &ops;
     c->base.name = t->name;
     c->topic = t;
+    c->chunks.bodies = !t->meta.legacy;
     c->client = t->client;
     c->clustered = leat__client_clustered(c->client);
     c->wake_fd = c->ready_fd = -1;

@@ -6,6 +6,7 @@
 
 #include "topic/keys.h"
 #include "topic/partition.h"
+#include "topic/retention.h"
 #include <pthread.h>
 
 typedef struct leat__producer leat__producer;
@@ -26,6 +27,7 @@ struct leat_topic {
     char prefix[LEAT__PREFIX_MAX + 1];
     leat_topic_opts opts; /* with the defaults filled in */
     leat__topic_meta meta;
+    leat__retention_seen retention; /* as it is now */
     leat__chooser chooser;
     unsigned forks;                     /* the fork count it was made in   */
     pthread_mutex_t lock;               /* for making what follows         */
@@ -46,12 +48,11 @@ leat_code leat__topic_lookup(leat_client *c, const char *prefix,
                              const char *name, leat__topic_meta *out,
                              leat_error *err);
 
-/* Make it unless it is there; *out is what holds then, *made whether it was
+/* Make it so unless it is there; *out is what holds then, *made whether it was
  * this call.  LEAT_EUNKNOWN is possible only if it is not to be tried again. */
 leat_code leat__topic_make(leat_client *c, const char *prefix, const char *name,
-                           uint32_t partitions, leat_partitioner how,
-                           bool again, leat__topic_meta *out, bool *made,
-                           leat_error *err);
+                           const leat__topic_meta *as, bool again,
+                           leat__topic_meta *out, bool *made, leat_error *err);
 
 /* Enter it into the registry; twice is as good as once. */
 leat_code leat__topic_list(leat_client *c, const char *prefix, const char *name,

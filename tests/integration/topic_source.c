@@ -118,7 +118,8 @@ static void in_key_order_other_keys_flow_past_one_that_waits(void **state)
     ack(d[0]);
     leat_source_close(s);
 
-    s = source_of(t, "g", NULL); /* the delay is the group's, not the member's */
+    s = source_of(t, "g",
+                  NULL); /* the delay is the group's, not the member's */
     d[0] = next_of(s);
     assert_true(wait_now_ms() - before >= 299);
     assert_body(d[0], "1");
