@@ -272,7 +272,7 @@ static bool send_save(part *p)
     }
     s->line = p->settled;
     p->settled = (settled_line){ 0 };
-    p->save_at_ns = INT64_MAX;
+    p->save_at_ns = p->moves.ready ? 0 : INT64_MAX; /* those that had no room */
     p->saves++; /* before: the answer may be there at once */
     if (send_state(p, &w, s, &e) == LEAT_OK)
         return true;
