@@ -539,7 +539,10 @@ void leat__save_soon(part *p, int64_t since_ns);
 /* When the next is. */
 int64_t leat__save_due(const consumer *c);
 
-/* Nothing of the partition is out or waits to be saved. */
+/* The server knows all that we know. */
+bool leat__save_told(const part *p);
+
+/* The same, and nothing of it is out. */
 bool leat__save_clean(const part *p);
 
 /* ---- prove.c ---------------------------------------------------------- */
