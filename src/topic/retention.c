@@ -132,7 +132,7 @@ static leat_code check_ranges(const leat_retention *r, leat_error *err)
         if (v[i] < (i == LARGE ? -1 : 0))
             return leat__fail(err, LEAT_EINVAL, "%s cannot be %lld", names[i],
                               (long long)v[i]);
-        if (v[i] >> NUMBER_MOST_BITS)
+        if (v[i] > 0 && v[i] >> NUMBER_MOST_BITS)
             return leat__fail(err, LEAT_EINVAL,
                               "%s cannot be as large as %lld; 0 is no limit",
                               names[i], (long long)v[i]);
