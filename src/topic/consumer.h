@@ -60,6 +60,7 @@ enum {
     LEAT__SAVES_MAX = 4,  /* of one partition under way                 */
     LEAT__SAVE_SOON = 64, /* settlements that are not kept waiting      */
     LEAT__KEPT_MAX = 64,  /* of one partition in hand                   */
+    LEAT__REPLAYED = 56,  /* room for the name of a dead letter         */
     LEAT__RENEW_MAX = 256 /* leases looked at with one beat             */
 };
 
@@ -126,6 +127,7 @@ struct handed {
     atomic_bool out;
     handed *all; /* of all ever made */
     char reason[LEAT__ERROR_MAX + 1];
+    char replayed[LEAT__REPLAYED]; /* what d.replayed points to          */
 };
 
 /* A message that left the log for a retry, or behind one that did, in hand. */
@@ -138,6 +140,7 @@ struct leat__kept {
     enum { KEPT_WAITS, KEPT_OUT, KEPT_LEAVES } state;
     bool alone;        /* nothing else beside it                         */
     leat__step *begin; /* under way; NULL: the server knows              */
+    char replayed[LEAT__REPLAYED]; /* the dead letter it was, or ""     */
 };
 
 /* The kept messages of one partition, as far as we know. */
@@ -516,6 +519,9 @@ int64_t leat__kept_due(const consumer *c);
 
 /* Something is due by then. */
 void leat__kept_look(part *p, int64_t at_ns);
+
+/* The group was told that something is new: it may be replayed letters. */
+void leat__kept_hint(consumer *c, int64_t now_ns);
 
 /* The next to be handed out, with its attempt counted, and back; NULL: none. */
 leat__kept *leat__kept_take(part *p, bool alone);

@@ -266,6 +266,7 @@ static int from_window(consumer *c, part *p, int64_t now_ns,
         }
         h->entry = e;
         h->kept = NULL;
+        h->d.replayed.n = 0;
         h->d.attempt = e->attempts;
         h->d.lane = e->lane;
         fill(p, e->user, h);
@@ -286,6 +287,8 @@ static int from_kept(part *p, bool alone, leat_delivery **out, int max)
         }
         h->entry = NULL;
         h->kept = k;
+        memcpy(h->replayed, k->replayed, sizeof h->replayed);
+        h->d.replayed = leat_str(h->replayed);
         h->d.attempt = k->n;
         h->d.lane = k->lane;
         fill(p, k->held, h);
