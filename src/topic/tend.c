@@ -25,7 +25,7 @@
 #define OF_A_BEAT 5              /* so many times a beat                */
 #define SOON_NS   (50 * MS_NS)   /* after the policy was asked for           */
 #define LEAST_NS  (200 * MS_NS)  /* until something will be too old          */
-#define PIECE_NS  (10 * MS_NS)   /* between two pieces: others work, too     */
+#define PIECE_NS  (5 * MS_NS)    /* between two pieces: others work, too     */
 #define ALARM_NS  (3600 * 1000 * MS_NS)
 
 enum {
