@@ -80,15 +80,18 @@ def beat(k):
     yield (), [k], [ME, record(1), KEEP]
     yield ((["HSET", k + "b", ME, record(1, 5), OTHER, record(7, 3)],),
            [k + "b"], [ME, record(2, 5, "host 2 1"), KEEP])
+    yield (), [k + "c", k + "cb", k + "cp"], [ME, record(1), KEEP, 15000]
 
 
 def bury(k):
-    yield ((["HSET", k, ME, record(1, 5), DEAD, record(7, 3)],), [k],
+    yield ((["HSET", k, ME, record(1, 5), DEAD, record(7, 3)],
+            ["HSET", k + "b", ME, "1 2", DEAD, "1 2"]), [k, k + "b"],
            [DEAD, record(7, 3)])
 
 
 def leave(k):
-    yield (["HSET", k, ME, record(1, 5), DEAD, record(7, 3)],), [k], [ME]
+    yield ((["HSET", k, ME, record(1, 5), DEAD, record(7, 3)],
+            ["HSET", k + "b", ME, "1 2", DEAD, "1 2"]), [k, k + "b"], [ME])
 
 
 def hand(k):
@@ -131,7 +134,29 @@ def save(k):
             ["HSET", k + "c", "e", 9, "q", 4, "c", "1-0", "m", "3-0", "n", 1,
              "s", "", "t", ""], ["XGROUP", "CREATE", k + "l", GROUP, "1-0"]],
            [k, k + "c", k + "l"],
-           [ME, 9, 5, "3-0", "4-0", 3, "", "", GROUP, KEEP])
+           [ME, 9, 5, "3-0", "4-0", 3, "", "", GROUP, KEEP, 0])
+
+
+def pause(k):
+    yield (), [k], [1, "channel"]
+    yield (["SET", k + "p", 1],), [k + "p"], [0, "channel"]
+
+
+def seek(k):
+    """A live owner is fenced; what is put by goes as well; a new group."""
+    for n, (where, drop) in enumerate((("2-0", ""), ("end", 1))):
+        c = f"{k}{n}"
+        keys = [c + x for x in ("", "c", "l", "k", "d", "n")]
+        yield ([*log(c + "l"), ["HSET", c, "o", OTHER, "e", 9, "to", ""],
+                ["HSET", c + "c", "e", 9, "q", 4, "c", "3-0", "m", "4-0", "n",
+                 3, "s", "4-0", "t", ""],
+                ["XGROUP", "CREATE", c + "l", GROUP, "3-0"],
+                ["HSET", c + "k", "1-0", "x", "1-0m", "y"],
+                ["ZADD", c + "d", 5, "1-0"], ["ZADD", c + "n", 0, "a/1"]],
+               keys, [where, 2, GROUP, "*", KEEP, "channel", drop])
+    yield ([*log(k + "xl")], [k + "x" + x for x in
+                              ("", "c", "l", "k", "d", "n")],
+           ["start", "", GROUP, "", KEEP, "channel", ""])
 
 
 def letter(k, at, i, group=GROUP):
@@ -171,6 +196,7 @@ def republish(k):
 CASES = {
     "admin/discard": discard, "admin/edit": edit, "admin/replay": replay,
     "admin/republish": republish,
+    "admin/pause": pause, "admin/seek": seek,
     "stream/ack": ack, "stream/autoclaim": autoclaim, "stream/idle": idle,
     "stream/remove": remove, "stream/take": stream_take, "topic/beat": beat,
     "topic/bury": bury, "topic/hand": hand, "topic/leave": leave,
@@ -223,10 +249,12 @@ def look_at(w, keys):
         value = None
         if kind == "hash":
             value = pairs(w.call("HGETALL", key))
-        elif kind == "stream":
-            value = look_at_stream(w, key)
         elif kind == "zset":
             value = w.call("ZRANGE", key, 0, -1, "WITHSCORES")
+        elif kind == "string":
+            value = w.call("GET", key)
+        elif kind == "stream":
+            value = look_at_stream(w, key)
         elif kind != "none":
             raise RuntimeError(f"{key}: cannot look at a {kind}")
         state.append((key, kind, w.call("PEXPIRETIME", key), value))
