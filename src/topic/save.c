@@ -154,7 +154,7 @@ static void pop(consumer *c, part *p)
 
 enum {
     STATE_ARGS = 11,
-    MOVE_KEYS = 8,
+    MOVE_KEYS = 10,
     ARGS_MAX = STATE_ARGS + 2 + LEAT__MOVE_MAX * LEAT__STEP_ARGS
 };
 
@@ -203,7 +203,8 @@ static leat_code send_move(part *p, const leat_bytes *state, saving *s,
         leat__key_bytes(&p->lease),   leat__key_bytes(&p->cursor),
         leat__key_bytes(&p->log),     leat__key_bytes(&p->kept_key),
         leat__key_bytes(&p->due_key), leat__key_bytes(&p->lane_key),
-        leat__key_bytes(&p->dlq_key), leat__key_bytes(&p->bodies_key)
+        leat__key_bytes(&p->dlq_key), leat__key_bytes(&p->bodies_key),
+        leat__key_bytes(&p->later_key), leat__key_bytes(&p->laters_key)
     };
     if (!c->args)
         c->args = leat__calloc(ARGS_MAX, sizeof *c->args, err);
@@ -273,6 +274,7 @@ static bool send_save(part *p)
     s->line = p->settled;
     p->settled = (settled_line){ 0 };
     p->save_at_ns = INT64_MAX;
+    p->passed = false;
     p->saves++; /* before: the answer may be there at once */
     if (send_state(p, &w, s, &e) == LEAT_OK)
         return true;
@@ -299,7 +301,8 @@ static int64_t save_at(const part *p)
                (p->settled.count >= LEAT__SAVE_SOON && !p->reading) ||
                (p->draining && leat__window_dirty(p->window));
     if (p->saves >= LEAT__SAVES_MAX ||
-        (!now && p->settled.count == 0 && !leat__moves_ready(&p->moves)))
+        (!now && p->settled.count == 0 && !p->passed &&
+         !leat__moves_ready(&p->moves)))
         return INT64_MAX;
     return now || p->save_at_ns < p->retry_ns ? p->retry_ns : p->save_at_ns;
 }
