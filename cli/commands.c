@@ -175,7 +175,8 @@ const group groups[] = {
       "A topic is a number of partitions, each a stream of the server.  "
       "Messages of one key go to one partition and keep their order.  Groups "
       "read a topic, each the whole of it: leat-consume(1), leat-group(1)." },
-    { "group", "g groups", "look at the groups that read a topic",
+    { "group", "g groups",
+      "look at the groups that read a topic, and set them right",
       "The members of a group share the partitions of a topic between them, "
       "each partition with one owner at a time.  The lag of a group is how "
       "many messages it has not settled." },
@@ -355,7 +356,10 @@ const command commands[] = {
       .arg_words = "@topic",
       .summary = "remove a topic, its messages and its groups",
       .text = "Says how many messages and groups go, and asks first on a "
-              "terminal; elsewhere it needs --yes.",
+              "terminal; elsewhere it needs --yes.  Refused while members of "
+              "its groups live, unless --force.  Who sends to it is not "
+              "known: stop them first.",
+      .options = topic_rm_options,
       .examples = topic_rm_examples,
       .run = run_topic_rm },
     { .noun = "topic",
@@ -415,7 +419,11 @@ const command commands[] = {
       .max_args = 2,
       .arg_words = "@topic @group",
       .summary = "show a group as a whole",
-      .text = "Partitions, how many of them have an owner, members and lag.",
+      .text = "Partitions, how many of them have an owner, members and how "
+              "many of them live, lag; since when it is paused; messages that "
+              "are in flight, put by for a retry, due now, and parked in lanes "
+              "behind one that is; and of how many partitions messages are not "
+              "kept for it any more (detached).",
       .run = run_group_info },
     { .noun = "group",
       .verb = "lag",
@@ -427,7 +435,9 @@ const command commands[] = {
       .text = "Lag is an exact count of messages that are not settled; where "
               "there are too many to count it is empty, or - in a table, never "
               "a guess.  Everything up to the cursor is settled; everything up "
-              "to the mark was handed out at least once.",
+              "to the mark was handed out at least once.  --columns shows "
+              "more: due, lanes, beat_s (since the owner's last heartbeat), "
+              "reason and changed (why and when the owner last changed).",
       .options = group_lag_options,
       .examples = group_lag_examples,
       .run = run_group_lag },
@@ -438,8 +448,72 @@ const command commands[] = {
       .max_args = 2,
       .arg_words = "@topic @group",
       .summary = "list the members of a group",
-      .text = "A member that died is listed until the others notice.",
+      .text = "A member that died is listed until the others notice.  It is "
+              "alive if its last heartbeat is younger than its lease, by the "
+              "server's clock.",
       .run = run_group_members },
+    { .noun = "group",
+      .verb = "pending",
+      .args = "TOPIC GROUP",
+      .min_args = 2,
+      .max_args = 2,
+      .arg_words = "@topic @group",
+      .summary = "list what is handed out and not settled, or put by",
+      .text = "A message is out (handed out, or was to somebody who died), "
+              "waits for a retry until it is due, or is parked behind one of "
+              "its key that does.  All partitions are merged.",
+      .options = group_pending_options,
+      .examples = group_pending_examples,
+      .run = run_group_pending },
+    { .noun = "group",
+      .verb = "seek",
+      .args = "TOPIC GROUP --to WHERE",
+      .min_args = 2,
+      .max_args = 2,
+      .arg_words = "@topic @group",
+      .summary = "set where a group reads on",
+      .text = "Tells how many messages are skipped or come again, and asks "
+              "first on a terminal; elsewhere it needs --yes.  Refused while "
+              "members live, unless --force.  Partitions are set one after "
+              "another; what was cut short is run again.",
+      .options = group_seek_options,
+      .examples = group_seek_examples,
+      .run = run_group_seek },
+    { .noun = "group",
+      .verb = "pause",
+      .args = "TOPIC GROUP",
+      .min_args = 2,
+      .max_args = 2,
+      .arg_words = "@topic @group",
+      .summary = "hand out nothing to the members of a group",
+      .text = "What they have in hand is finished.  It stays paused, whoever "
+              "comes and goes, until 'leat group resume'.",
+      .run = run_group_pause },
+    { .noun = "group",
+      .verb = "resume",
+      .aliases = "unpause",
+      .args = "TOPIC GROUP",
+      .min_args = 2,
+      .max_args = 2,
+      .arg_words = "@topic @group",
+      .summary = "let a paused group go on",
+      .text = "One that is not paused stays as it is.",
+      .run = run_group_resume },
+    { .noun = "group",
+      .verb = "rm",
+      .aliases = "remove delete",
+      .args = "TOPIC GROUP",
+      .min_args = 2,
+      .max_args = 2,
+      .arg_words = "@topic @group",
+      .summary = "remove a group and all that is known of it",
+      .text = "Its place, what is put by for it and its members' records go; "
+              "its dead letters stay unless --dead-letters.  Asks first on a "
+              "terminal; elsewhere it needs --yes.  Refused while members "
+              "live, unless --force.",
+      .options = group_rm_options,
+      .examples = group_rm_examples,
+      .run = run_group_rm },
     { .noun = "dlq",
       .verb = "ls",
       .aliases = "list",
