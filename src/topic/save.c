@@ -200,10 +200,10 @@ static leat_code send_move(part *p, const leat_bytes *state, saving *s,
     consumer *c = p->c;
     char most[LEAT__NUMBER];
     const leat_bytes keys[MOVE_KEYS] = {
-        leat__key_bytes(&p->lease),   leat__key_bytes(&p->cursor),
-        leat__key_bytes(&p->log),     leat__key_bytes(&p->kept_key),
-        leat__key_bytes(&p->due_key), leat__key_bytes(&p->lane_key),
-        leat__key_bytes(&p->dlq_key), leat__key_bytes(&p->bodies_key),
+        leat__key_bytes(&p->lease),     leat__key_bytes(&p->cursor),
+        leat__key_bytes(&p->log),       leat__key_bytes(&p->kept_key),
+        leat__key_bytes(&p->due_key),   leat__key_bytes(&p->lane_key),
+        leat__key_bytes(&p->dlq_key),   leat__key_bytes(&p->bodies_key),
         leat__key_bytes(&p->later_key), leat__key_bytes(&p->laters_key)
     };
     if (!c->args)

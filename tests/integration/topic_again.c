@@ -74,8 +74,8 @@ static void a_failed_message_comes_again_as_a_new_one(void **state)
         assert_true(header_is(d, "colour", "red"));
         assert_int_equal(leat_delivery_msg(d)->header_count, 4);
         assert_true(leat_delivery_position(d).ms > first.ms);
-        assert_false(leat_bytes_eq(leat_delivery_msg(d)->id,
-                                   leat_str("the-first")));
+        assert_false(
+            leat_bytes_eq(leat_delivery_msg(d)->id, leat_str("the-first")));
         if (i < 3)
             fail_it(d, "no");
         else
@@ -162,8 +162,8 @@ static void order_is_not_kept_and_large_bodies_are(void **state)
     memset(body, 'y', SIZE);
     leat_topic *t = topic_of(client, "t", 1);
     leat_source *s = source_of(t, "g", &o);
-    must(leat_topic_publish(t, &(leat_msg){ .body = leat_mem(body, SIZE) }, NULL,
-                            NULL, err));
+    must(leat_topic_publish(t, &(leat_msg){ .body = leat_mem(body, SIZE) },
+                            NULL, NULL, err));
     publish(t, "behind");
     fail_it(next_of(s), "no");
     leat_delivery *d = next_of(s);
@@ -221,14 +221,13 @@ static void a_cut_connection_makes_no_second_one(void **state)
         }
         if (i % 2)
             assert_true(tcpfault_rule_add(
-                            proxy,
-                            &(tcpfault_rule){ .dir = TCPFAULT_UP,
-                                              .when = TCPFAULT_COMMAND,
-                                              .command = "EVALSHA",
-                                              .plus = (uint64_t)i * 10,
-                                              .after = i % 4 == 1,
-                                              .action = TCPFAULT_RESET,
-                                              .times = 1 }) > 0);
+                            proxy, &(tcpfault_rule){ .dir = TCPFAULT_UP,
+                                                     .when = TCPFAULT_COMMAND,
+                                                     .command = "EVALSHA",
+                                                     .plus = (uint64_t)i * 10,
+                                                     .after = i % 4 == 1,
+                                                     .action = TCPFAULT_RESET,
+                                                     .times = 1 }) > 0);
         fail_it(d, "no");
         must(leat_source_flush(s, LONG_MS, err));
         tcpfault_clear(proxy);
