@@ -237,6 +237,11 @@ static void fill(part *p, leat__held *held, handed *h)
     h->held = held;
     leat__held_keep(held);
     d->msg = *held->msg;
+    h->again = 0;
+    if (d->msg.header_count > 0) {
+        h->again = leat__again_count(c, &d->msg);
+        d->attempt += h->again;
+    }
     d->from = c->from;
     d->position = (leat_position){ held->id.ms, held->id.seq, 0 };
     d->fence = leat__part_epoch(p);

@@ -193,13 +193,40 @@ def republish(k):
             "6-0", 1, "b", "a body that is large"])
 
 
+def bounded(k):
+    """A small one, and a large one that drops old bodies."""
+    yield [*log(k)], [k], [10, 0, "", "b", "body"]
+    c = k + "x"
+    yield ([*log(c), ["HSET", c + "b", "0-1", "old"],
+            ["ZADD", c + "z", 0, "0-1"]],
+           [c, c + "b", c + "z"],
+           [10, 100, "a body that is large", "a", "x", "@large", "b"])
+
+
+def later(k):
+    yield [*log(k + "l")], [k, k + "s", k + "l"], [
+        "token", 5000, 10, "a", "x", "b", "body"]
+
+
+PACK = ("redis.call('ZADD', KEYS[1], 1, ARGV[1]) "
+        "redis.call('HSET', KEYS[2], ARGV[1], cmsgpack.pack({'b', ARGV[2]}))")
+
+
+def ripe(k):
+    """Two that are due, one of them large."""
+    keys = [k + x for x in ("l", "b", "z", "", "s")]
+    yield ([["EVAL", PACK, 2, k, k + "s", f"token {n}", n * "body"]
+            for n in (1, 20)], keys, [10, 1000, 20, 0])
+
+
 CASES = {
     "admin/discard": discard, "admin/edit": edit, "admin/replay": replay,
     "admin/republish": republish,
     "admin/pause": pause, "admin/seek": seek,
     "stream/ack": ack, "stream/autoclaim": autoclaim, "stream/idle": idle,
     "stream/remove": remove, "stream/take": stream_take, "topic/beat": beat,
-    "topic/bury": bury, "topic/hand": hand, "topic/leave": leave,
+    "topic/add": bounded, "topic/bury": bury, "topic/hand": hand,
+    "topic/later": later, "topic/leave": leave, "topic/ripe": ripe,
     "topic/make": make, "topic/renew": renew, "topic/save": save,
     "topic/take": take,
 }
@@ -255,6 +282,8 @@ def look_at(w, keys):
             value = w.call("GET", key)
         elif kind == "stream":
             value = look_at_stream(w, key)
+        elif kind == "zset":
+            value = w.call("ZRANGE", key, 0, -1, "WITHSCORES")
         elif kind != "none":
             raise RuntimeError(f"{key}: cannot look at a {kind}")
         state.append((key, kind, w.call("PEXPIRETIME", key), value))
