@@ -101,6 +101,62 @@ const option group_lag_options[] = {
     { 0 },
 };
 
+#define FORCE_OPTION(help)                                                     \
+    {                                                                          \
+        "force", 0, VALUE_NONE, NULL, NULL, NULL, false, false, help           \
+    }
+
+#define DRY_RUN_OPTION                                                         \
+    {                                                                          \
+        "dry-run", 0, VALUE_NONE, NULL, NULL, NULL, false, false,              \
+            "Tell what would be done, and change nothing."                     \
+    }
+
+const option topic_rm_options[] = {
+    FORCE_OPTION("Also while members of its groups live."),
+    DRY_RUN_OPTION,
+    { 0 },
+};
+
+const option group_seek_options[] = {
+    { "to", 0, VALUE_TEXT, "WHERE", NULL, NULL, false, false,
+      "Where to read on: start, end, a time ago such as 10m, a time such as "
+      "@2026-01-31T12:00:00Z or @MS since 1970, or an id MS-SEQ: that message "
+      "comes next, or the first after it." },
+    { "partition", 'p', VALUE_NUMBER, "N", NULL, NULL, false, false,
+      "Only this partition." },
+    { "drop", 0, VALUE_NONE, NULL, NULL, NULL, false, false,
+      "Forget what is put by for a retry or parked behind it; without, it "
+      "comes as well." },
+    FORCE_OPTION("Also while members live: what they have in hand is stale, "
+                 "and they go on from there."),
+    DRY_RUN_OPTION,
+    { 0 },
+};
+
+const option group_rm_options[] = {
+    { "dead-letters", 0, VALUE_NONE, NULL, NULL, NULL, false, false,
+      "Remove its dead letters, too." },
+    FORCE_OPTION("Also while members live; those that go on make the group "
+                 "anew."),
+    DRY_RUN_OPTION,
+    { 0 },
+};
+
+const option group_pending_options[] = {
+    { "sort", 0, VALUE_CHOICE, "ORDER", "age", "age attempts position", false,
+      false,
+      "The oldest first, the most attempts first, or by partition and "
+      "position." },
+    { "limit", 'n', VALUE_COUNT, "N", "100", NULL, false, false,
+      "How many to show, at most 10000." },
+    { "after", 0, VALUE_TEXT, "TEXT", NULL, NULL, false, false,
+      "Go on after a page, as the page before it says." },
+    { "partition", 'p', VALUE_NUMBER, "N", NULL, NULL, false, false,
+      "Only this partition." },
+    { 0 },
+};
+
 const option consume_options[] = {
     { "group", 'g', VALUE_GROUP, "GROUP", NULL, NULL, false, false,
       "The group to join; its members share the partitions." },
@@ -184,12 +240,32 @@ const example topic_tail_examples[] = {
 
 const example topic_rm_examples[] = {
     { "leat topic rm orders --yes", "without a question" },
+    { "leat topic rm orders --dry-run", "would it be refused?" },
     { 0 },
 };
 
 const example group_lag_examples[] = {
     { "leat group lag orders billing --watch", "a table that follows" },
     { "leat group lag orders billing -o json", "for a program" },
+    { 0 },
+};
+
+const example group_seek_examples[] = {
+    { "leat group seek orders billing --to 2h --dry-run",
+      "how many would come again?" },
+    { "leat group seek orders billing --to end --yes", "skip all there is" },
+    { 0 },
+};
+
+const example group_rm_examples[] = {
+    { "leat group rm orders billing --yes", "without a question" },
+    { 0 },
+};
+
+const example group_pending_examples[] = {
+    { "leat group pending orders billing --sort attempts -n 10",
+      "those that fail most often" },
+    { "leat group pending orders billing -o ndjson", "for a program" },
     { 0 },
 };
 

@@ -72,8 +72,8 @@ typedef struct leat_topic_info {
     int64_t groups;
     const leat_partition_info *partition; /* `partitions` of them          */
     leat_retention retention;
-    int64_t bytes;                        /* these are of all partitions;  */
-    double rate;                          /* -1: one is not known          */
+    int64_t bytes; /* these are of all partitions;  */
+    double rate;   /* -1: one is not known          */
     int64_t dead;
     int64_t delayed;
 } leat_topic_info;
@@ -115,6 +115,8 @@ typedef struct leat_group_partition {
                           /* "dead", "superseded", "again" (its own lease   */
                           /* anew), "seek"; NULL: not known                 */
     int64_t changed_ms;   /* when that was, since 1970; 0: not known        */
+    int64_t detached_ms;  /* since when what it has not settled is not kept */
+                          /* for it, since 1970; 0: it is                   */
 } leat_group_partition;
 
 /* A member that has a record.  It lives if its last heartbeat is younger than
@@ -141,6 +143,7 @@ typedef struct leat_group_info {
     const leat_group_partition *partition;
     const leat_group_member *member; /* by name                             */
     uint32_t alive;                  /* of the members                      */
+    uint32_t detached;               /* partitions that are                 */
     int64_t paused_ms;               /* since when, since 1970; 0: it runs  */
     int64_t in_flight;               /* these are of all partitions; -1:    */
     int64_t retries;                 /* one is not known                    */

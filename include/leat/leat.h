@@ -5,6 +5,7 @@
 #ifndef LEAT_LEAT_H
 #define LEAT_LEAT_H
 
+#include <leat/admin.h>
 #include <leat/api.h>
 #include <leat/bytes.h>
 #include <leat/describe.h>

@@ -210,6 +210,7 @@ static leat_code undecodable(leat__chunk *k, leat__held *h,
     return LEAT_OK;
 }
 
+/* In line, because it is done for every entry. */
 static inline __attribute__((always_inline)) leat_code decode(filling *f,
                                                               leat__held *h)
 {
@@ -233,7 +234,7 @@ static inline __attribute__((always_inline)) leat_code decode(filling *f,
 static inline bool is_stub(const filling *f, const leat_reply *list)
 {
     const leat_reply *name = list + list->n - 1;
-    return list->n > 1 && name->s.n == sizeof LARGE - 1 &&
+    return list->n > 0 && name->s.n == sizeof LARGE - 1 &&
            memcmp(name->s.p, LARGE, sizeof LARGE - 1) == 0 &&
            f->chunk->pool->bodies;
 }

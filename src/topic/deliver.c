@@ -280,6 +280,7 @@ static int from_window(consumer *c, part *p, int64_t now_ns,
         }
         h->entry = e;
         h->kept = NULL;
+        h->d.replayed.n = 0;
         h->d.attempt = e->attempts;
         h->d.position = (leat_position){ e->id.ms, e->id.seq, 0 };
         h->d.lane = lane_of(p, e->lane);
@@ -302,6 +303,8 @@ static LEAT__COLD int from_kept(part *p, bool alone, leat_delivery **out,
         }
         h->entry = NULL;
         h->kept = k;
+        memcpy(h->replayed, k->replayed, sizeof h->replayed);
+        h->d.replayed = leat_str(h->replayed);
         h->d.attempt = k->n;
         h->d.position = (leat_position){ k->id.ms, k->id.seq, 0 };
         h->d.lane = lane_of(p, k->lane);

@@ -2,7 +2,7 @@
  * describe.c: names of topics and groups, and what a topic holds.
  *
  * Sets are read by SSCAN, so that a registry of any size costs the server one
- * small step at a time; partitions by one script each, in a pipeline.
+ * small step at a time; partitions by look.c.
  */
 #include "topic/describe.h"
 #include "base/mem.h"
@@ -280,18 +280,6 @@ static leat_code read_topic(const leat__topic_at *t, topic_info *x,
     return code;
 }
 
-/* From the id of the oldest of the newest until now.  Ids may be ahead of the
- * clock, and a thousandth of a second is the least there is. */
-static double rate_of(const leat__look *l)
-{
-    int64_t ms = l->now_ms - l->newest_ms;
-    if (l->newest < 0)
-        return -1;
-    return l->newest == 0
-               ? 0
-               : (double)l->newest * 1000 / (ms > 1 ? (double)ms : 1);
-}
-
 static void fill_partition(topic_info *x, uint32_t i)
 {
     const leat__look *l = &x->looks[i];
@@ -303,7 +291,7 @@ static void fill_partition(topic_info *x, uint32_t i)
                                 .first = l->log.first,
                                 .last = l->log.last,
                                 .bytes = l->bytes,
-                                .rate = rate_of(l),
+                                .rate = l->rate,
                                 .dead = l->dead,
                                 .delayed = l->later };
     sum->entries += p->entries;

@@ -1,33 +1,16 @@
 /*
  * describe_group.c: how far a group is, and who its members are.
  *
- * Lag is a count of entries that are not settled.  The cursor c is known with
- * n, the number of entries ever added up to it, and s, what is settled behind
- * it.  In this order:
- *
- *   c is at the newest entry or behind it        0
- *   the whole log is behind c                    its length
- *   n and entries-added are known, and nothing
- *   behind c was deleted                         entries-added - n
- *   otherwise                                    entries behind c are counted
- *
- * less what is settled.  Counting reads entries whole, so it has bounds; beyond
- * them the answer is that nobody knows.
+ * Lag is a count of entries that are not settled, see tally.c.
  */
 #include "base/mem.h"
 #include "topic/look.h"
 #include "topic/members.h"
+#include "topic/tally.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
-enum {
-    LEND_MS = 5000,
-    COUNT_MAX = 10000,      /* entries read to count, in one partition  */
-    COUNT_TOTAL = 100000,   /* in all partitions together               */
-    COUNT_BYTES = 64 << 20, /* of entries, likewise                     */
-    COUNT_PAGE = 100
-};
+enum { LEND_MS = 5000 };
 
 typedef struct group_info {
     leat_group_info pub;
@@ -42,126 +25,20 @@ typedef struct look {
     const char *group;
     group_info *x;
     leat_conn *conn;
-    size_t counted, bytes; /* of the bounds                         */
+    leat__tallies tallies;
 } look;
 
-/* ---- counting --------------------------------------------------------- */
-
-/* Is it in a range?  Both ascend, so *s moves along. */
-static bool is_settled(const char **s, leat__look_range *r, bool *have,
-                       leat_position id)
-{
-    while (*have && leat__position_cmp(r->last, id) < 0)
-        *have = leat__look_settled(s, r);
-    return *have && leat__position_cmp(r->first, id) <= 0;
-}
-
-static size_t entry_bytes(const leat_reply *entry)
-{
-    leat__pairs p = leat__pairs_of(leat_reply_at(entry, 1));
-    leat_bytes name;
-    const leat_reply *value = NULL;
-    size_t n = 0;
-    while (leat__pairs_next(&p, &name, &value))
-        n += name.n + leat_reply_bytes(value).n;
-    return n;
-}
-
-typedef struct tally {
-    int64_t all, settled; /* all includes the settled */
-    const char *at;
-    leat__look_range range;
-    bool have;
-} tally;
-
-/* One page of entries after *after; false when it was the last. */
-static leat_code tally_page(look *l, const leat__key *key, tally *y,
-                            leat_position *after, leat_position to, bool *more,
-                            leat_error *err)
-{
-    char from[LEAT__ID_TEXT], until[LEAT__ID_TEXT];
-    const leat_reply *r = NULL;
-    leat_code code = leat_conn_call(
-        l->conn,
-        LEAT_ARGS(leat_str("XRANGE"), leat__key_bytes(key),
-                  leat__position_format(leat__position_after(*after), from),
-                  leat__position_format(to, until), leat_str("COUNT"),
-                  leat_str("100")),
-        NULL, &r, err);
-    if (code != LEAT_OK)
-        return code;
-    size_t n = leat_reply_len(r);
-    const leat_reply *entry = n ? leat_reply_first(r) : NULL;
-    for (size_t i = 0; i < n; i++) {
-        (void)leat__position_parse(leat_reply_bytes(leat_reply_first(entry)),
-                                   after);
-        y->all++;
-        y->settled += is_settled(&y->at, &y->range, &y->have, *after);
-        l->bytes += entry_bytes(entry);
-        if (i + 1 < n)
-            entry = leat_reply_next(entry);
-    }
-    l->counted += n;
-    *more = n == COUNT_PAGE;
-    return LEAT_OK;
-}
-
-/* Count the entries after `after` up to `to`; *known is false beyond the
- * bounds. */
-static leat_code tally_entries(look *l, uint32_t i, const char *settled,
-                               leat_position after, leat_position to, tally *y,
-                               bool *known, leat_error *err)
-{
-    leat__key key;
-    bool more = true;
-    leat_code code = LEAT_OK;
-    leat__key_log(&key, l->t.prefix, l->t.name, l->t.meta.legacy, i);
-    *y = (tally){ .at = settled };
-    y->have = leat__look_settled(&y->at, &y->range);
-    while (more && code == LEAT_OK) {
-        *known = y->all < COUNT_MAX && l->counted < COUNT_TOTAL &&
-                 l->bytes < COUNT_BYTES;
-        if (!*known)
-            return LEAT_OK;
-        code = tally_page(l, &key, y, &after, to, &more, err);
-    }
-    return code;
-}
-
-/* How many entries the ranges hold: a single id is one, a run is counted. */
-static leat_code count_settled(look *l, uint32_t i, int64_t *out,
-                               leat_error *err)
-{
-    const char *s = l->x->looks[i].settled;
-    leat__look_range r;
-    bool known = true;
-    leat_code code = LEAT_OK;
-    *out = 0;
-    while (known && code == LEAT_OK && leat__look_settled(&s, &r)) {
-        if (leat__position_cmp(r.first, r.last) == 0) {
-            ++*out;
-            continue;
-        }
-        tally y;
-        code = tally_entries(l, i, NULL, leat__position_before(r.first), r.last,
-                             &y, &known, err);
-        *out += y.all;
-    }
-    if (!known)
-        *out = -1;
-    return code;
-}
+/* ---- lag -------------------------------------------------------------- */
 
 static leat_code count_behind(look *l, uint32_t i, leat_group_partition *p,
                               leat_error *err)
 {
-    tally y;
-    bool known = true;
+    leat__tally y;
     const leat__look *s = &l->x->looks[i];
-    leat_code code = tally_entries(l, i, s->settled, s->cursor, s->log.last, &y,
-                                   &known, err);
-    p->lag = known ? y.all - y.settled : -1;
-    p->settled = known ? y.settled : -1;
+    leat_code code = leat__tally_count(&l->tallies, i, s->settled, s->cursor,
+                                       s->log.last, &y, err);
+    p->lag = y.known ? y.all - y.settled : -1;
+    p->settled = y.known ? y.settled : -1;
     return code;
 }
 
@@ -169,18 +46,14 @@ static leat_code find_lag(look *l, uint32_t i, leat_group_partition *p,
                           leat_error *err)
 {
     const leat__look *s = &l->x->looks[i];
-    const leat__log_info *log = &s->log;
-    int64_t behind = -1;
-    if (log->entries == 0 || leat__position_cmp(s->cursor, log->last) >= 0)
+    int64_t behind = leat__tally_behind(s);
+    if (behind == 0)
         return LEAT_OK;
-    if (leat__position_cmp(s->cursor, log->first) < 0)
-        behind = log->entries;
-    else if (s->count_known && log->added >= 0 &&
-             leat__position_cmp(log->deleted, s->cursor) <= 0)
-        behind = log->added - (int64_t)s->count;
     if (behind < 0)
         return count_behind(l, i, p, err);
-    leat_code code = count_settled(l, i, &p->settled, err);
+    leat_position all = { 0 };
+    leat_code code = leat__tally_settled(&l->tallies, i, s->settled, all,
+                                         &p->settled, err);
     p->lag = p->settled < 0 || p->settled > behind ? -1 : behind - p->settled;
     return code;
 }
@@ -190,8 +63,7 @@ static leat_code find_in_flight(look *l, uint32_t i, leat_group_partition *p,
                                 leat_error *err)
 {
     const leat__look *s = &l->x->looks[i];
-    tally y;
-    bool known = true;
+    leat__tally y;
     p->in_flight = 0;
     if (p->lag == 0 || leat__position_cmp(s->mark, s->cursor) <= 0)
         return LEAT_OK;
@@ -199,9 +71,9 @@ static leat_code find_in_flight(look *l, uint32_t i, leat_group_partition *p,
         p->in_flight = p->lag;
         return LEAT_OK;
     }
-    leat_code code = tally_entries(l, i, s->settled, s->cursor, s->mark, &y,
-                                   &known, err);
-    p->in_flight = known ? y.all - y.settled : -1;
+    leat_code code = leat__tally_count(&l->tallies, i, s->settled, s->cursor,
+                                       s->mark, &y, err);
+    p->in_flight = y.known ? y.all - y.settled : -1;
     return code;
 }
 
@@ -228,6 +100,7 @@ static void add_up(int64_t *sum, int64_t n)
 static void sum_up(leat_group_info *g, const leat_group_partition *p)
 {
     g->owned += p->nonce != NULL;
+    g->detached += p->detached_ms > 0;
     add_up(&g->lag, p->lag);
     add_up(&g->in_flight, p->in_flight);
     add_up(&g->retries, p->retries);
@@ -251,6 +124,7 @@ static leat_code fill_partition(look *l, uint32_t i, leat_error *err)
                                  .nonce = s->nonce,
                                  .owner = m ? m->name : NULL,
                                  .epoch = s->epoch,
+                                 .detached_ms = s->detached_ms,
                                  .retries = s->waiting,
                                  .due = s->due,
                                  .lanes = s->laned - parked,
@@ -303,6 +177,7 @@ static leat_code read_group(look *l, leat_error *err)
     if (!l->conn)
         return LEAT_ECONN;
     group_info *x = l->x;
+    l->tallies = (leat__tallies){ .topic = &l->t, .conn = l->conn };
     leat_code code = leat__group_there(&l->t, l->conn, l->group, err);
     if (code == LEAT_OK)
         code = leat__look_all(&l->t, l->conn, l->group, &x->arena, x->looks,

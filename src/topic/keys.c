@@ -90,3 +90,8 @@ void leat__key_lease(leat__key *k, const char *prefix, const char *topic,
 {
     leat__key_part(k, prefix, topic, legacy, partition, "lease", group);
 }
+
+const char *const leat__group_words[] = { "cur", "lease", "kept",
+                                          "due", "lane",  NULL };
+const char *const leat__partition_words[] = { "dlq",    "later", "laters",
+                                              "bodies", "large", NULL };

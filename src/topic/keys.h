@@ -6,7 +6,7 @@
  *                                          created, updated
  *   leat:{<t>}:groups              set     groups of the topic
  *   leat:{<t>}:members:<g>         hash    nonce -> record of a member
- *   leat:{<t>}:beats:<g>           hash    nonce -> when it last beat, its lease
+ *   leat:{<t>}:beats:<g>           hash    nonce -> its last beat, its lease
  *   leat:{<t>}:paused:<g>          string  since when the group is paused
  *   leat:{<t>/<i>}:log             stream  partition i
  *   leat:{<t>/<i>}:cur:<g>         hash    cursor of group g
@@ -74,5 +74,10 @@ void leat__key_lease(leat__key *k, const char *prefix, const char *topic,
 void leat__key_part(leat__key *k, const char *prefix, const char *topic,
                     bool legacy, uint32_t partition, const char *word,
                     const char *group);
+
+/* The words of a group's keys on a partition, and of those that a partition has
+ * beside its log for all of them; NULL after the last. */
+extern const char *const leat__group_words[];
+extern const char *const leat__partition_words[];
 
 #endif

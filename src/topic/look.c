@@ -1,180 +1,384 @@
 /*
  * look.c: what there is to be seen of a topic's partitions.
+ *
+ * Plain commands in a pipeline, a dozen for each partition: a script would cost
+ * the server several times as much.  So the facts of a partition are not of one
+ * moment; its log is looked at before its cursor, and lag is never too high.
  */
 #include "topic/look.h"
 #include "redis/script.h"
 
 #include <stdlib.h>
 
-#define RATE_ENTRIES "10"
-#define RATE_BYTES   "65536"
+enum {
+    RATE_ENTRIES = 10,
+    RATE_BYTES = 65536, /* of entries that are read for the rate */
+    RATE_LEAST = 2
+};
 
-enum { ALL_KEYS = 4, GROUP_KEYS = 9, ALL_FACTS = 12, GROUP_FACTS = 26 };
-
-const char *const leat__group_words[] = { "cur", "lease", "kept",
-                                          "due", "lane",  NULL };
-const char *const leat__partition_words[] = { "dlq",    "later", "laters",
-                                              "bodies", "large", NULL };
-
-/* ---- reading an answer ------------------------------------------------ */
+/* Of one call, and of one partition. */
+typedef struct looking {
+    const leat__topic_at *topic;
+    leat_conn *conn;
+    const char *group;
+    leat__arena *arena;
+    int64_t now_ms;
+    leat_error first; /* failure, in a callback */
+} looking;
 
 typedef struct asked {
+    looking *all;
     leat__look *to;
-    leat__arena *arena;
-    leat_error *first;
+    uint32_t partition;
+    int64_t log_bytes;
 } asked;
 
-/* The facts in turn. */
-typedef struct facts {
-    const leat_reply *at;
-    size_t left;
-    leat__arena *arena;
-    leat_error *err;
-} facts;
-
-static const leat_reply *next_fact(facts *f)
+static void keep_first(looking *x, const leat_error *err)
 {
-    const leat_reply *r = f->at;
-    if (f->left > 1)
-        f->at = leat_reply_next(f->at);
-    f->left--;
-    return r;
+    if (x->first.code == LEAT_OK)
+        x->first = *err;
 }
 
-static int64_t next_int(facts *f)
+/* ---- logs ------------------------------------------------------------- */
+
+/* [id, [name, value, ...]], or nil. */
+static leat_position entry_id(const leat_reply *entry)
 {
-    const leat_reply *r = next_fact(f);
-    return leat_reply_bytes(r).n > 0 ? leat_reply_int(r) : -1;
+    leat_position at = { 0 };
+    if (leat_reply_len(entry) > 0)
+        (void)leat__position_parse(leat_reply_bytes(leat_reply_first(entry)),
+                                   &at);
+    return at;
 }
 
-static bool next_id(facts *f, leat_position *out)
+/* XINFO brings the first and the last entry whole, which is the price of their
+ * ids. */
+static void read_info(const leat_reply *r, leat__look *to)
 {
-    *out = (leat_position){ 0 };
-    return leat__position_parse(leat_reply_bytes(next_fact(f)), out);
+    leat__pairs p = leat__pairs_of(r);
+    leat__log_info *log = &to->log;
+    leat_bytes name;
+    const leat_reply *value = NULL;
+    while (leat__pairs_next(&p, &name, &value)) {
+        if (leat_bytes_eq(name, leat_str("length")))
+            log->entries = leat_reply_int(value);
+        else if (leat_bytes_eq(name, leat_str("entries-added")))
+            log->added = leat_reply_int(value);
+        else if (leat_bytes_eq(name, leat_str("first-entry")))
+            log->first = entry_id(value);
+        else if (leat_bytes_eq(name, leat_str("last-entry")))
+            log->last = entry_id(value);
+        else if (leat_bytes_eq(name, leat_str("max-deleted-entry-id")))
+            (void)leat__position_parse(leat_reply_bytes(value), &log->deleted);
+        else if (leat_bytes_eq(name, leat_str("last-generated-id")))
+            (void)leat__position_parse(leat_reply_bytes(value), &to->end);
+    }
 }
 
-/* NULL where it is empty, or there is no memory for it. */
-static const char *next_text(facts *f)
-{
-    leat_bytes b = leat_reply_bytes(next_fact(f));
-    return b.n > 0 ? leat__arena_text(f->arena, b, f->err) : NULL;
-}
-
-static void read_log(facts *f, leat__look *to)
-{
-    to->now_ms = next_int(f);
-    to->log.entries = next_int(f);
-    to->log.added = next_int(f);
-    (void)next_id(f, &to->log.first);
-    (void)next_id(f, &to->log.last);
-    (void)next_id(f, &to->end);
-    (void)next_id(f, &to->log.deleted);
-    to->bytes = next_int(f);
-    to->dead = next_int(f);
-    to->later = next_int(f);
-    to->newest = next_int(f);
-    to->newest_ms = next_int(f);
-}
-
-static void read_group(facts *f, leat__look *to)
-{
-    (void)next_fact(f);
-    to->begun = next_id(f, &to->cursor);
-    if (!next_id(f, &to->mark))
-        to->mark = to->cursor;
-    int64_t count = next_int(f);
-    to->count_known = to->begun && count >= 0;
-    to->count = to->count_known ? (uint64_t)count : 0;
-    to->settled = next_text(f);
-    to->attempts = next_text(f);
-    to->nonce = next_text(f);
-    int64_t epoch = next_int(f);
-    to->epoch = epoch > 0 ? (uint64_t)epoch : 0;
-    to->why = next_text(f);
-    to->when_ms = next_int(f);
-    to->kept = next_int(f);
-    to->waiting = next_int(f);
-    to->due = next_int(f);
-    to->laned = next_int(f);
-}
-
-static void keep_first(leat_error *first, const leat_error *err)
-{
-    if (first->code == LEAT_OK)
-        *first = *err;
-}
-
-static void on_look(void *arg, const leat_reply *r, const leat_error *err)
+static void on_info(void *arg, const leat_reply *r, const leat_error *err)
 {
     const asked *a = arg;
-    leat_error e = { 0 };
+    static const char none[] = "ERR no such key"; /* never written to */
+    a->to->log.added = -1;
+    if (!err) {
+        read_info(r, a->to);
+        return;
+    }
+    leat_bytes text = r ? leat_reply_bytes(r) : leat_mem(NULL, 0);
+    if (text.n >= sizeof none - 1 && memcmp(text.p, none, sizeof none - 1) == 0)
+        a->to->log.added = 0;
+    else
+        keep_first(a->all, err);
+}
+
+static void add_memory(int64_t *sum, const leat_reply *r, const leat_error *err)
+{
+    if (err || *sum < 0)
+        *sum = -1; /* a right that is missing is no failure */
+    else
+        *sum += leat_reply_int(r);
+}
+
+static void on_log_memory(void *arg, const leat_reply *r, const leat_error *err)
+{
+    asked *a = arg;
+    add_memory(&a->to->bytes, r, err);
+    a->log_bytes = a->to->bytes;
+}
+
+static void on_memory(void *arg, const leat_reply *r, const leat_error *err)
+{
+    const asked *a = arg;
+    add_memory(&a->to->bytes, r, err);
+}
+
+/* From the id of the oldest of the newest until now.  Ids may be ahead of the
+ * clock, and a thousandth of a second is the least there is. */
+static void on_newest(void *arg, const leat_reply *r, const leat_error *err)
+{
+    const asked *a = arg;
     size_t n = err ? 0 : leat_reply_len(r);
-    if (err) {
-        keep_first(a->first, err);
+    if (err)
+        keep_first(a->all, err);
+    if (n == 0)
         return;
-    }
-    if (n != ALL_FACTS && n != GROUP_FACTS) {
-        leat__fail(&e, LEAT_EPROTO, "the server answered EVALSHA strangely");
-        keep_first(a->first, &e);
+    int64_t since = (int64_t)entry_id(leat_reply_at(r, n - 1)).ms;
+    int64_t ms = a->all->now_ms - since;
+    a->to->rate = (double)n * 1000 / (ms > 1 ? (double)ms : 1);
+}
+
+/* ---- a group ---------------------------------------------------------- */
+
+/* The arena's copy; NULL where it is empty, or with the failure kept. */
+static const char *keep_text(looking *x, leat_bytes b)
+{
+    leat_error err = { 0 };
+    const char *s = b.n ? leat__arena_text(x->arena, b, &err) : NULL;
+    if (b.n && !s)
+        keep_first(x, &err);
+    return s;
+}
+
+static void on_cursor(void *arg, const leat_reply *r, const leat_error *err)
+{
+    const asked *a = arg;
+    leat__look *to = a->to;
+    if (err)
+        keep_first(a->all, err);
+    if (err || leat_reply_len(r) != 6)
         return;
-    }
-    facts f = { leat_reply_first(r), n, a->arena, &e };
-    *a->to = (leat__look){ 0 };
-    read_log(&f, a->to);
-    if (n == GROUP_FACTS)
-        read_group(&f, a->to);
-    if (e.code != LEAT_OK)
-        keep_first(a->first, &e);
+    const leat_reply *c = leat_reply_first(r), *n = leat_reply_next(c);
+    const leat_reply *m = leat_reply_next(n), *s = leat_reply_next(m);
+    const leat_reply *t = leat_reply_next(s);
+    to->begun = leat__position_parse(leat_reply_bytes(c), &to->cursor);
+    to->count_known = to->begun && leat_reply_bytes(n).n > 0;
+    to->count = (uint64_t)leat_reply_int(n);
+    if (!leat__position_parse(leat_reply_bytes(m), &to->mark))
+        to->mark = to->cursor;
+    to->settled = keep_text(a->all, leat_reply_bytes(s));
+    to->attempts = keep_text(a->all, leat_reply_bytes(t));
+    to->detached_ms = leat_reply_int(leat_reply_next(t));
+}
+
+static void on_lease(void *arg, const leat_reply *r, const leat_error *err)
+{
+    const asked *a = arg;
+    if (err)
+        keep_first(a->all, err);
+    if (err || leat_reply_len(r) != 4)
+        return;
+    const leat_reply *o = leat_reply_first(r), *e = leat_reply_next(o);
+    const leat_reply *w = leat_reply_next(e);
+    a->to->nonce = keep_text(a->all, leat_reply_bytes(o));
+    a->to->epoch = (uint64_t)leat_reply_int(e);
+    a->to->why = keep_text(a->all, leat_reply_bytes(w));
+    a->to->when_ms = leat_reply_int(leat_reply_next(w));
+}
+
+/* ---- numbers ---------------------------------------------------------- */
+
+static void number(const asked *a, int64_t *to, const leat_reply *r,
+                   const leat_error *err)
+{
+    if (err)
+        keep_first(a->all, err);
+    else
+        *to = leat_reply_int(r);
+}
+
+static void on_dead(void *arg, const leat_reply *r, const leat_error *err)
+{
+    const asked *a = arg;
+    number(a, &a->to->dead, r, err);
+}
+
+static void on_later(void *arg, const leat_reply *r, const leat_error *err)
+{
+    const asked *a = arg;
+    number(a, &a->to->later, r, err);
+}
+
+/* Fields and what is known of each. */
+static void on_kept(void *arg, const leat_reply *r, const leat_error *err)
+{
+    const asked *a = arg;
+    number(a, &a->to->kept, r, err);
+    a->to->kept /= 2;
+}
+
+static void on_waiting(void *arg, const leat_reply *r, const leat_error *err)
+{
+    const asked *a = arg;
+    number(a, &a->to->waiting, r, err);
+}
+
+static void on_due(void *arg, const leat_reply *r, const leat_error *err)
+{
+    const asked *a = arg;
+    number(a, &a->to->due, r, err);
+}
+
+static void on_laned(void *arg, const leat_reply *r, const leat_error *err)
+{
+    const asked *a = arg;
+    number(a, &a->to->laned, r, err);
 }
 
 /* ---- asking ----------------------------------------------------------- */
 
-static leat_code ask(const leat__topic_at *t, leat_conn *conn, uint32_t i,
-                     const char *group, asked *a, leat_error *err)
+/* A command with the key of that word, and words before and behind it. */
+typedef struct question {
+    const char *before[2]; /* NULL: none                                    */
+    const char *word;
+    const char *behind[6];
+    leat_reply_fn *fn;
+} question;
+
+static const question of_topic[] = {
+    { { "XINFO", "STREAM" }, "log", { NULL }, on_info },
+    { { "MEMORY", "USAGE" }, "log", { NULL }, on_log_memory },
+    { { "MEMORY", "USAGE" }, "bodies", { NULL }, on_memory },
+    { { "XLEN", NULL }, "dlq", { NULL }, on_dead },
+    { { "ZCARD", NULL }, "later", { NULL }, on_later },
+};
+
+static const question of_group[] = {
+    { { "XINFO", "STREAM" }, "log", { NULL }, on_info },
+    { { "HMGET", NULL }, "cur", { "c", "n", "m", "s", "t", "x" }, on_cursor },
+    { { "HMGET", NULL }, "lease", { "o", "e", "w", "v" }, on_lease },
+    { { "HLEN", NULL }, "kept", { NULL }, on_kept },
+    { { "ZCARD", NULL }, "due", { NULL }, on_waiting },
+    { { "ZCARD", NULL }, "lane", { NULL }, on_laned },
+};
+
+static void key_of(const looking *x, uint32_t i, const char *word,
+                   leat__key *key)
 {
-    static const char *const words[] = { "log",   "bodies", "dlq",
-                                         "later", "cur",    "lease",
-                                         "kept",  "due",    "lane" };
-    leat__key key[GROUP_KEYS];
-    leat_bytes keys[GROUP_KEYS];
-    size_t n = group ? GROUP_KEYS : ALL_KEYS;
-    for (size_t k = 0; k < n; k++) {
-        leat__key_part(&key[k], t->prefix, t->name, t->meta.legacy, i, words[k],
-                       k < ALL_KEYS ? NULL : group);
-        keys[k] = leat__key_bytes(&key[k]);
+    const leat__topic_at *t = x->topic;
+    bool all = strcmp(word, "log") == 0;
+    for (const char *const *w = leat__partition_words; *w && !all; w++)
+        all = strcmp(word, *w) == 0;
+    if (strcmp(word, "log") == 0)
+        leat__key_log(key, t->prefix, t->name, t->meta.legacy, i);
+    else
+        leat__key_part(key, t->prefix, t->name, t->meta.legacy, i, word,
+                       all ? NULL : x->group);
+}
+
+static leat_code ask(asked *a, const question *q, leat_error *err)
+{
+    leat_bytes argv[9];
+    leat__key key;
+    size_t n = 0;
+    for (size_t k = 0; k < 2 && q->before[k]; k++)
+        argv[n++] = leat_str(q->before[k]);
+    key_of(a->all, a->partition, q->word, &key);
+    argv[n++] = leat__key_bytes(&key);
+    for (size_t k = 0; k < 6 && q->behind[k]; k++)
+        argv[n++] = leat_str(q->behind[k]);
+    return leat_conn_send(a->all->conn, argv, n,
+                          &(leat_send_opts){ .fn = q->fn, .arg = a }, err);
+}
+
+static leat_code ask_due(asked *a, leat_error *err)
+{
+    char now[LEAT__NUMBER];
+    leat__key key;
+    key_of(a->all, a->partition, "due", &key);
+    return leat_conn_send(a->all->conn,
+                          LEAT_ARGS(leat_str("ZCOUNT"), leat__key_bytes(&key),
+                                    leat_str("-inf"),
+                                    leat__arg_int(now, a->all->now_ms)),
+                          &(leat_send_opts){ .fn = on_due, .arg = a }, err);
+}
+
+static leat_code ask_partition(asked *a, leat_error *err)
+{
+    const question *q = a->all->group ? of_group : of_topic;
+    size_t n = a->all->group ? sizeof of_group / sizeof *of_group
+                             : sizeof of_topic / sizeof *of_topic;
+    leat_code code = LEAT_OK;
+    for (size_t i = 0; i < n && code == LEAT_OK; i++)
+        code = ask(a, &q[i], err);
+    return code == LEAT_OK && a->all->group ? ask_due(a, err) : code;
+}
+
+/* The larger they are, the fewer are looked at. */
+static leat_code ask_rate(asked *a, leat_error *err)
+{
+    int64_t entries = a->to->log.entries, most = RATE_ENTRIES;
+    char count[LEAT__NUMBER];
+    leat__key key;
+    if (entries == 0 || a->log_bytes < 0) {
+        a->to->rate = entries == 0 ? 0 : -1;
+        return LEAT_OK;
     }
-    leat__key_log(&key[0], t->prefix, t->name, t->meta.legacy, i);
-    keys[0] = leat__key_bytes(&key[0]);
-    const leat_bytes args[] = { leat_str(RATE_ENTRIES), leat_str(RATE_BYTES) };
-    return leat__script_send(conn, &leat__script_topic_look, keys, n, args, 2,
-                             &(leat_send_opts){ .fn = on_look, .arg = a }, err);
+    int64_t each = a->log_bytes / entries + 1;
+    if (most > RATE_BYTES / each)
+        most = RATE_BYTES / each;
+    a->to->rate = -1;
+    if (most < RATE_LEAST)
+        return LEAT_OK;
+    key_of(a->all, a->partition, "log", &key);
+    return leat_conn_send(
+        a->all->conn,
+        LEAT_ARGS(leat_str("XREVRANGE"), leat__key_bytes(&key), leat_str("+"),
+                  leat_str("-"), leat_str("COUNT"), leat__arg_int(count, most)),
+        &(leat_send_opts){ .fn = on_newest, .arg = a }, err);
+}
+
+/* Ask all partitions and wait for the answers, also after a failure: they come
+ * to where we are. */
+static leat_code ask_all(looking *x, asked *all, size_t n,
+                         leat_code (*fn)(asked *, leat_error *),
+                         leat_error *err)
+{
+    leat_error drained = { 0 };
+    leat_code code = LEAT_OK;
+    for (size_t i = 0; i < n && code == LEAT_OK; i++)
+        code = fn(&all[i], err);
+    leat_code end = leat_conn_drain(x->conn, 0, &drained);
+    if (code != LEAT_OK)
+        return code;
+    if (end == LEAT_OK && x->first.code != LEAT_OK) {
+        drained = x->first;
+        end = x->first.code;
+    }
+    if (end != LEAT_OK && err)
+        *err = drained;
+    return end;
+}
+
+static leat_code read_clock(looking *x, leat_error *err)
+{
+    const leat_reply *r = NULL;
+    leat_code code = leat_conn_call(x->conn, LEAT_ARGS(leat_str("TIME")), NULL,
+                                    &r, err);
+    if (code == LEAT_OK)
+        x->now_ms = leat_reply_int(leat_reply_at(r, 0)) * 1000 +
+                    leat_reply_int(leat_reply_at(r, 1)) / 1000;
+    return code;
 }
 
 leat_code leat__look_all(const leat__topic_at *t, leat_conn *conn,
                          const char *group, leat__arena *arena, leat__look *out,
                          leat_error *err)
 {
-    leat_error first = { 0 }, drained = { 0 };
-    leat_code code = LEAT_OK;
+    looking x = { .topic = t, .conn = conn, .group = group, .arena = arena };
     size_t n = t->meta.partitions;
     asked *all = leat__arena_alloc(arena, n * sizeof *all, err);
     if (!all)
         return LEAT_ENOMEM;
-    for (uint32_t i = 0; i < n && code == LEAT_OK; i++) {
-        all[i] = (asked){ &out[i], arena, &first };
-        code = ask(t, conn, i, group, &all[i], err);
+    leat_code code = read_clock(&x, err);
+    for (uint32_t i = 0; i < n; i++) {
+        out[i] = (leat__look){ .now_ms = x.now_ms };
+        all[i] = (asked){ .all = &x, .to = &out[i], .partition = i };
     }
-    /* Also after a failure: the callbacks point to our stack. */
-    leat_code end = leat_conn_drain(conn, 0, &drained);
-    if (code != LEAT_OK)
-        return code;
-    if (end == LEAT_OK && first.code != LEAT_OK) {
-        drained = first;
-        end = first.code;
-    }
-    if (end != LEAT_OK && err)
-        *err = drained;
-    return end;
+    if (code == LEAT_OK)
+        code = ask_all(&x, all, n, ask_partition, err);
+    if (code == LEAT_OK && !group)
+        code = ask_all(&x, all, n, ask_rate, err);
+    return code;
 }
 
 /* ---- the texts of a cursor -------------------------------------------- */

@@ -1,5 +1,5 @@
 /*
- * look.h: what there is to be seen of a topic's partitions, by one script each.
+ * look.h: what there is to be seen of a topic's partitions.
  */
 #ifndef LEAT_TOPIC_LOOK_H
 #define LEAT_TOPIC_LOOK_H
@@ -12,7 +12,7 @@ typedef struct leat__look {
     leat__log_info log;
     leat_position end; /* the last id ever given                            */
     int64_t bytes, dead, later;
-    int64_t newest, newest_ms; /* so many entries came since then           */
+    double rate; /* messages a second that come in                          */
 
     /* Of a group, if one was named.  Texts are in the arena. */
     bool begun, count_known;
@@ -20,14 +20,19 @@ typedef struct leat__look {
     uint64_t count;      /* entries ever added up to the cursor, if known  */
     const char *settled; /* see window_text.c                              */
     const char *attempts;
-    const char *nonce; /* of the owner; NULL: nobody                        */
+    int64_t detached_ms; /* since when its messages are not kept; 0: they are */
+    const char *nonce;   /* of the owner; NULL: nobody                        */
     uint64_t epoch;
     const char *why; /* it has that owner; NULL: not known                  */
     int64_t when_ms;
-    int64_t kept, waiting, due, laned; /* see look.lua                      */
+    int64_t kept;    /* messages put by                                     */
+    int64_t waiting; /* of these, for their time; the first of lanes, too   */
+    int64_t due;     /* of these, so many for nothing more                  */
+    int64_t laned;   /* in lanes, the first of each included                */
 } leat__look;
 
-/* One for each partition, read in one pipeline; group may be NULL. */
+/* One for each partition.  With a group what is known of that, without one what
+ * is told of the topic: bytes, dead, later and rate. */
 leat_code leat__look_all(const leat__topic_at *t, leat_conn *conn,
                          const char *group, leat__arena *arena, leat__look *out,
                          leat_error *err);
@@ -42,10 +47,5 @@ bool leat__look_settled(const char **text, leat__look_range *out);
 
 /* The next of "id=N": how often it was handed out. */
 bool leat__look_attempts(const char **text, leat_position *id, uint32_t *n);
-
-/* The keys of a group on a partition, and those that a partition has for all:
- * their words in keys.h, NULL after the last. */
-extern const char *const leat__group_words[];
-extern const char *const leat__partition_words[];
 
 #endif

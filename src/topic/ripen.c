@@ -34,10 +34,12 @@ static int64_t wait_of(const leat_reply *r)
     return wait && leat_reply_bytes(wait).n > 0 ? leat_reply_int(wait) : -1;
 }
 
+/* After a connection that is lost the next one is used at once, what a server
+ * refuses is not asked again at once. */
 static void on_ripe(void *arg, const leat_reply *r, const leat_error *e)
 {
     leat__ripe *one = arg;
-    int64_t now = leat__now_ns(), ms = e ? -1 : wait_of(r);
+    int64_t now = leat__now_ns(), ms = !e ? wait_of(r) : r ? -1 : 0;
     one->out = false;
     one->due_ns = now + one->calm_ns;
     if (ms >= 0 && ms < one->calm_ns / 1000000)

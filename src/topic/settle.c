@@ -417,6 +417,8 @@ void leat__settle_carried(part *p, uint64_t upto)
         step_done(p, s, now);
         leat__step_free(s);
     }
+    if (leat__moves_ready(&p->moves)) /* there was no room for it before */
+        leat__save_soon(p, 0);
 }
 
 void leat__settle_forget(part *p, settled_line *open)

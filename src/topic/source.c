@@ -350,6 +350,7 @@ static void free_consumer(consumer *c)
     leat__buf_release(&c->text);
     leat__buf_release(&c->steps);
     leat__free(c->args);
+    leat__tend_close(c);
     leat__free(c->records);
     leat__free(c->held);
     if (c->wake_fd >= 0)
@@ -590,6 +591,8 @@ static leat_code init(consumer *c, const char *group,
         rc = init_machine(c, &self, o && o->name, err);
     if (rc == LEAT_OK)
         rc = leat__consumer_meters_init(c, err);
+    if (rc == LEAT_OK)
+        rc = leat__tend_open(c, err);
     return rc == LEAT_OK ? join(c, err) : rc;
 }
 

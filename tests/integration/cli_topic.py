@@ -1006,12 +1006,12 @@ def tests():
             and f.__code__.co_argcount == 1 and PATTERN in name]
 
 
-def told(e):
+def told(e, path=__file__):
     """The line of ours where it went wrong."""
     where = e.__traceback__
     line = where.tb_lineno
     while where:
-        if where.tb_frame.f_code.co_filename == __file__:
+        if where.tb_frame.f_code.co_filename == path:
             line = where.tb_lineno
         where = where.tb_next
     text = str(e).replace("\n", "\n# ")

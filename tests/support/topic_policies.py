@@ -22,7 +22,6 @@ from topics import Ledgers, Worker
 from wire import Refused
 
 LEAT = "leat:{orders/%d}:%s"
-MAX = 5             # attempts
 RATE = 100          # messages a second, of each producer
 PLAIN, POISON, FLAKY, REJECTED, CRASHER = range(5)
 HEAD = ("g", "i", "n", "f", "fm", "lm", "fe", "le", "e", "r", "x", "c")
@@ -32,7 +31,7 @@ BAD = ("undead", "innocent", "buried_twice", "mislabelled", "unlike",
 
 
 class Fates:
-    def __init__(self, poison=10, flaky=30, reject=5, crash=5, most=MAX):
+    def __init__(self, poison=10, flaky=30, reject=5, crash=5, most=5):
         self.most = most
         self.shares = ((poison, POISON), (flaky, FLAKY), (reject, REJECTED),
                        (crash, CRASHER))
@@ -138,7 +137,7 @@ class Policies:
     def __init__(self, seed, group, partitions):
         self.group, self.partitions = group, partitions
         self.order = ("none", "key", "partition")[seed % 3]
-        self.fates = Fates()
+        self.fates = Fates(most=3 + seed // 3 % 3)
         self.crashes = 0
         self.bound = 0      # effects there may be again in the second group
         self.letters = []
@@ -160,14 +159,15 @@ class Policies:
             durability=run.durability, replicas=run.replicas,
             lease=int(run.lease * 1000), in_flight=64, threads=2)
 
-    def revive(self, run):
-        """Who died of what he handled comes back."""
-        for w in [w for w in run.consumers
-                  if w.process.poll() == -signal.SIGKILL]:
-            self.crashes += 1
-            run.bound += 64
-            run.forget(w)
-            run.consumers.append(run.consumer(w.name))
+    def revive(self, run, w):
+        """Who died of what he handled comes back.  False: he did not."""
+        if w not in run.consumers or w.process.poll() != -signal.SIGKILL:
+            return False
+        self.crashes += 1
+        run.bound += 64
+        run.forget(w)
+        run.consumers.append(run.consumer(w.name))
+        return True
 
     # ---- is all done? -----------------------------------------------------
 

@@ -31,5 +31,7 @@ entry[#entry + 1] = (#ARGV - 1) / 2
 for i = 2, #ARGV do
     entry[#entry + 1] = ARGV[i]
 end
-redis.call('XDEL', DLQ, id) -- first: Redis allows it when it is full
-return redis.call('XADD', DLQ, '*', unpack(entry))
+-- First what may be refused.
+local now = redis.call('XADD', DLQ, '*', unpack(entry))
+redis.call('XDEL', DLQ, id)
+return now

@@ -24,6 +24,7 @@ local DLQ, KEPT, DUE, LANE = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local dry, group, partition = ARGV[1] == '1', ARGV[2], ARGV[3]
 local known = redis.call('EXISTS', KEYS[5]) == 1
 local now = math.floor(now_us() / 1000)
+redis.call('ZCARD', DUE) -- is there anything else of that name?
 
 -- Its head by name, and the message's fields; nil: it is no dead letter.
 local function open(entry)
