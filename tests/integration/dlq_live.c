@@ -194,7 +194,7 @@ static void what_fails_again_is_a_dead_letter_again(void **state)
         assert_string_not_equal(x.replayed_from, x.id);
         char text[16] = "";
         memcpy(text, x.msg->body.p, x.msg->body.n < 15 ? x.msg->body.n : 15);
-        assert_true(is_poison(atoi(text)));
+        assert_true(is_poison((int)strtol(text, NULL, 10)));
     }
     assert_int_equal(n, COUNT / POISON);
     leat_dlq_walk_close(w);
