@@ -81,16 +81,17 @@ static int64_t dead_count(void)
     return sum_of("XLEN", "dlq");
 }
 
-/* The command; its exit code, or -1 if it was killed. */
+/* The command; what it says is not looked at. */
 static proc *replayer(const char *more, const char *value)
 {
     const char *argv[] = { LEAT_PROGRAM, "-u", url,  "dlq", "replay", "t",
                            "--all",      "-y", "-q", more,  value,    NULL };
-    proc *p = proc_start(argv, NULL);
+    proc *p = proc_start(argv, &(proc_opts){ .with_stderr = true });
     assert_non_null(p);
     return p;
 }
 
+/* Its exit code, or -1 if it was killed. */
 static int ended(proc *p)
 {
     int status = -1;
