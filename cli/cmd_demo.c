@@ -296,7 +296,10 @@ static int work(demo *d)
         code = lead(d);
     end_workers(d);
     leat_topic_close(d->topic);
-    if (leat_topic_remove(d->client, DEMO_TOPIC, d->prefix, &err) != LEAT_OK)
+    if (leat_topic_remove_with(
+            d->client, DEMO_TOPIC,
+            &(leat_remove_opts){ .prefix = d->prefix, .force = true },
+            &err) != LEAT_OK)
         hint("the keys %s:* were left behind", d->prefix);
     return code;
 }

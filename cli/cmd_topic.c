@@ -190,13 +190,27 @@ static const column info_columns[] = {
     { "updated", COLUMN_TIME, false },
     { "messages", COLUMN_COUNT, false },
     { "groups", COLUMN_COUNT, false },
+    { "bytes", COLUMN_BYTES, false },
+    { "rate", COLUMN_REAL, false },
+    { "dead", COLUMN_COUNT, false },
+    { "delayed", COLUMN_COUNT, false },
 };
 
 static const column partition_columns[] = {
-    { "partition", COLUMN_ID, false }, { "messages", COLUMN_COUNT, false },
-    { "added", COLUMN_COUNT, false },  { "first", COLUMN_TEXT, false },
-    { "last", COLUMN_TEXT, false },
+    { "partition", COLUMN_ID, false },  { "messages", COLUMN_COUNT, false },
+    { "added", COLUMN_COUNT, false },   { "first", COLUMN_TEXT, false },
+    { "last", COLUMN_TEXT, false },     { "bytes", COLUMN_BYTES, false },
+    { "rate", COLUMN_REAL, false },     { "dead", COLUMN_COUNT, false },
+    { "delayed", COLUMN_COUNT, false },
 };
+
+static void rate_or_null(output *out, double rate)
+{
+    if (rate >= 0)
+        output_real(out, rate);
+    else
+        output_null(out);
+}
 
 static void show_info(output *out, const leat_topic_info *t)
 {
@@ -208,6 +222,10 @@ static void show_info(output *out, const leat_topic_info *t)
     time_or_null(out, t->updated_ms);
     output_number(out, t->entries);
     output_number(out, t->groups);
+    output_count(out, t->bytes);
+    rate_or_null(out, t->rate);
+    output_number(out, t->dead);
+    output_number(out, t->delayed);
 }
 
 static void show_partitions(output *out, const leat_topic_info *t)
@@ -219,6 +237,10 @@ static void show_partitions(output *out, const leat_topic_info *t)
         output_count(out, p->added);
         output_position(out, p->first);
         output_position(out, p->last);
+        output_count(out, p->bytes);
+        rate_or_null(out, p->rate);
+        output_number(out, p->dead);
+        output_number(out, p->delayed);
     }
 }
 
@@ -227,7 +249,10 @@ int run_topic_info(cli *c)
     int code;
     bool rows = value_on(c, "by-partition");
     output *out = output_open(c, rows ? partition_columns : info_columns,
-                              rows ? 5 : 8, !rows, &code);
+                              rows ? sizeof partition_columns /
+                                         sizeof *partition_columns
+                                   : sizeof info_columns / sizeof *info_columns,
+                              !rows, &code);
     leat_client *client = out ? client_open(c, value_text(c, "url"),
                                             "leat-topic", &code)
                               : NULL;
@@ -255,21 +280,41 @@ static const char *plural(int64_t n)
     return n == 1 ? "" : "s";
 }
 
-static int remove_topic(cli *c, leat_client *client, const leat_topic_info *t)
+static int removal_fail(const char *name, const leat_error *err)
 {
-    int code;
+    return fail_with(name, err,
+                     err->code == LEAT_EBUSY
+                         ? "stop its consumers first, or give --force"
+                         : NULL);
+}
+
+/* Refused before the question, not after it. */
+static int ask_and_remove(cli *c, leat_client *client, const char *name,
+                          const char *what)
+{
+    int code = 0;
     leat_error err = { 0 };
-    char *what = format("topic %s with %lld message%s and %lld group%s",
-                        t->name, (long long)t->entries, plural(t->entries),
-                        (long long)t->groups, plural(t->groups));
+    leat_remove_opts o = { .force = value_on(c, "force"), .dry_run = true };
     char *question = format("remove %s", what);
-    if (confirmed(c, question, &code)) {
-        if (leat_topic_remove(client, t->name, NULL, &err) != LEAT_OK)
-            code = fail_with(t->name, &err, NULL);
-        else
+    leat_code got = leat_topic_remove_with(client, name, &o, &err);
+    o.dry_run = false;
+    if (got == LEAT_OK && value_on(c, "dry-run"))
+        note("dry run: %s would be removed", what);
+    else if (got == LEAT_OK && confirmed(c, question, &code)) {
+        got = leat_topic_remove_with(client, name, &o, &err);
+        if (got == LEAT_OK)
             note("removed %s", what);
     }
     free(question);
+    return got == LEAT_OK ? code : removal_fail(name, &err);
+}
+
+static int remove_topic(cli *c, leat_client *client, const leat_topic_info *t)
+{
+    char *what = format("topic %s with %lld message%s and %lld group%s",
+                        t->name, (long long)t->entries, plural(t->entries),
+                        (long long)t->groups, plural(t->groups));
+    int code = ask_and_remove(c, client, t->name, what);
     free(what);
     return code;
 }

@@ -101,6 +101,62 @@ const option group_lag_options[] = {
     { 0 },
 };
 
+#define FORCE_OPTION(help)                                                     \
+    {                                                                          \
+        "force", 0, VALUE_NONE, NULL, NULL, NULL, false, false, help           \
+    }
+
+#define DRY_RUN_OPTION                                                         \
+    {                                                                          \
+        "dry-run", 0, VALUE_NONE, NULL, NULL, NULL, false, false,              \
+            "Tell what would be done, and change nothing."                     \
+    }
+
+const option topic_rm_options[] = {
+    FORCE_OPTION("Also while members of its groups live."),
+    DRY_RUN_OPTION,
+    { 0 },
+};
+
+const option group_seek_options[] = {
+    { "to", 0, VALUE_TEXT, "WHERE", NULL, NULL, false, false,
+      "Where to read on: start, end, a time ago such as 10m, a time such as "
+      "@2026-01-31T12:00:00Z or @MS since 1970, or an id MS-SEQ: that message "
+      "comes next, or the first after it." },
+    { "partition", 'p', VALUE_NUMBER, "N", NULL, NULL, false, false,
+      "Only this partition." },
+    { "drop", 0, VALUE_NONE, NULL, NULL, NULL, false, false,
+      "Forget what is put by for a retry or parked behind it; without, it "
+      "comes as well." },
+    FORCE_OPTION("Also while members live: what they have in hand is stale, "
+                 "and they go on from there."),
+    DRY_RUN_OPTION,
+    { 0 },
+};
+
+const option group_rm_options[] = {
+    { "dead-letters", 0, VALUE_NONE, NULL, NULL, NULL, false, false,
+      "Remove its dead letters, too." },
+    FORCE_OPTION("Also while members live; those that go on make the group "
+                 "anew."),
+    DRY_RUN_OPTION,
+    { 0 },
+};
+
+const option group_pending_options[] = {
+    { "sort", 0, VALUE_CHOICE, "ORDER", "age", "age attempts position", false,
+      false,
+      "The oldest first, the most attempts first, or by partition and "
+      "position." },
+    { "limit", 'n', VALUE_COUNT, "N", "100", NULL, false, false,
+      "How many to show, at most 10000." },
+    { "after", 0, VALUE_TEXT, "TEXT", NULL, NULL, false, false,
+      "Go on after a page, as the page before it says." },
+    { "partition", 'p', VALUE_NUMBER, "N", NULL, NULL, false, false,
+      "Only this partition." },
+    { 0 },
+};
+
 const option consume_options[] = {
     { "group", 'g', VALUE_GROUP, "GROUP", NULL, NULL, false, false,
       "The group to join; its members share the partitions." },
@@ -111,24 +167,33 @@ const option consume_options[] = {
       "How many messages are worked on at once." },
     { "order", 0, VALUE_CHOICE, "WHAT", "partition", "partition key none",
       false, false,
-      "What must not overtake what: messages of a partition, of a key, or "
-      "none." },
+      "What must not overtake what, also while one waits to be tried again: "
+      "messages of a partition, of a key, or none." },
     { "from", 0, VALUE_TEXT, "WHERE", "start", NULL, false, false,
       "Where a new group begins: start, end, a time ago such as 10m, or an id "
       "MS-SEQ.  An old group goes on where it was." },
     { "name", 0, VALUE_TEXT, "NAME", NULL, NULL, false, false,
       "The member's name: whoever comes with the same takes the place of the "
       "one before at once." },
-    { "retry-delay", 0, VALUE_DURATION, "TIME", "1s", NULL, false, false,
-      "How long a message waits that is to be tried again." },
+    { "max-attempts", 0, VALUE_NUMBER, "N", "5", NULL, false, false,
+      "How often a message is tried; then it is a dead letter.  0: without a "
+      "limit.  A header maxRetries of a message goes before it." },
+    { "backoff", 0, VALUE_TEXT, "HOW", "exponential:1s..60s", NULL, false,
+      false,
+      "How long a message waits that is to be tried again: fixed:TIME, or "
+      "exponential:TIME[..MAX], doubled with every failure.  It is any time up "
+      "to that, or just that with ,nojitter behind it." },
+    { "on-failure", 0, VALUE_CHOICE, "WHAT", "retry", "retry dead", false,
+      false,
+      "What a program that fails means: try again, or a dead letter at once." },
     { "max-time", 0, VALUE_DURATION, "TIME", NULL, NULL, false, false,
       "A program that runs longer is killed, with all its process group, and "
-      "its message tried again." },
+      "has failed." },
     { "until-idle", 0, VALUE_DURATION, "TIME", NULL, NULL, false, false,
       "End when nothing came for so long." },
     { "count", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
-      "End after this many messages were printed, or acknowledged or rejected "
-      "by the program." },
+      "End after this many messages were printed or acknowledged, or became "
+      "dead letters." },
     { "drain", 0, VALUE_DURATION, "TIME", "30s", NULL, false, false,
       "How long programs may go on after a signal." },
     PRINTER_OPTIONS,
@@ -175,6 +240,7 @@ const example topic_tail_examples[] = {
 
 const example topic_rm_examples[] = {
     { "leat topic rm orders --yes", "without a question" },
+    { "leat topic rm orders --dry-run", "would it be refused?" },
     { 0 },
 };
 
@@ -184,11 +250,33 @@ const example group_lag_examples[] = {
     { 0 },
 };
 
+const example group_seek_examples[] = {
+    { "leat group seek orders billing --to 2h --dry-run",
+      "how many would come again?" },
+    { "leat group seek orders billing --to end --yes", "skip all there is" },
+    { 0 },
+};
+
+const example group_rm_examples[] = {
+    { "leat group rm orders billing --yes", "without a question" },
+    { 0 },
+};
+
+const example group_pending_examples[] = {
+    { "leat group pending orders billing --sort attempts -n 10",
+      "those that fail most often" },
+    { "leat group pending orders billing -o ndjson", "for a program" },
+    { 0 },
+};
+
 const example consume_examples[] = {
     { "leat consume orders -g billing --exec ./bill --quiet",
       "run './bill --quiet' for each message, its body on stdin" },
     { "leat consume orders -g billing -c 8 --order key -- python3 bill.py",
       "eight at once, messages of one key one after another" },
+    { "leat consume orders -g mail --max-attempts 3 --backoff fixed:10s "
+      "--order none -e ./mail",
+      "three tries ten seconds apart at most, others go on meanwhile" },
     { "leat consume orders -g peek --until-idle 2s",
       "print and acknowledge what there is" },
     { 0 },

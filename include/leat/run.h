@@ -29,7 +29,12 @@ LEAT_BEGIN
 typedef struct leat_run leat_run;
 typedef struct leat_ctx leat_ctx;
 
-typedef enum leat_verdict { LEAT_ACK = 0, LEAT_NACK, LEAT_REJECT } leat_verdict;
+typedef enum leat_verdict {
+    LEAT_ACK = 0,
+    LEAT_NACK,
+    LEAT_REJECT,
+    LEAT_RELEASE /* not handled: given back, and no attempt is counted */
+} leat_verdict;
 
 typedef leat_verdict leat_handler_fn(leat_ctx *x, void *arg);
 

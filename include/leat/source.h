@@ -45,6 +45,10 @@ LEAT_API int32_t leat_delivery_partition(const leat_delivery *d);
 LEAT_API uint32_t leat_delivery_attempt(const leat_delivery *d);
 LEAT_API bool leat_delivery_redelivered(const leat_delivery *d);
 
+/* The dead letter that it was, "PARTITION:ID", until it was replayed; attempts
+ * are counted from then on.  Empty for one that was none. */
+LEAT_API leat_bytes leat_delivery_replayed_from(const leat_delivery *d);
+
 /* Grows with every change of owner: store it with your own writes and refuse
  * a smaller one.  0 where the source has no owners. */
 LEAT_API uint64_t leat_delivery_fence(const leat_delivery *d);

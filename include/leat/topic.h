@@ -311,6 +311,12 @@ typedef struct leat_retry {
                  /* and retryGroup; instead of the same one again           */
 } leat_retry;
 
+/* Labels of a source's metrics beside topic and group: docs/metrics.md. */
+enum {
+    LEAT_LABEL_PARTITION = 1, /* of counters and what is sampled             */
+    LEAT_LABEL_CONSUMER = 2   /* the member's name                           */
+};
+
 /* What happened to a partition of this member.  Runs on a thread of the
  * source's, or inside its calls; must not call the source. */
 typedef enum leat_assign {
@@ -345,6 +351,7 @@ typedef struct leat_topic_source_opts {
     leat_metrics *metrics; /* NULL: the topic's                              */
     leat_loss_fn *on_loss; /* the log has less than the group had read       */
     void *loss_arg;
+    unsigned metric_labels; /* LEAT_LABEL_...; 0: none                       */
 } leat_topic_source_opts;
 
 /* Join a group as one member.  The group is made by its first; the topic must

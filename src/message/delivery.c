@@ -32,6 +32,11 @@ bool leat_delivery_redelivered(const leat_delivery *d)
     return d->redelivered;
 }
 
+leat_bytes leat_delivery_replayed_from(const leat_delivery *d)
+{
+    return d->replayed;
+}
+
 int32_t leat_delivery_partition(const leat_delivery *d)
 {
     return (int32_t)d->partition - 1;

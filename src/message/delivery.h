@@ -45,6 +45,7 @@ struct leat_delivery {
     uint32_t attempt;        /* from 1                                   */
     uint32_t partition;      /* counted from 1; 0: the source has none   */
     bool redelivered;
+    leat_bytes replayed; /* the dead letter it was; empty: none          */
 
     _Atomic int64_t deadline_ns; /* monotonic; INT64_MAX: never          */
     atomic_uint refs;

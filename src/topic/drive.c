@@ -61,6 +61,8 @@ static int64_t due(const consumer *c)
     if (!c->cmd)
         return c->connect_ns;
     at = earlier(at, leat__prove_due(c));
+    at = earlier(at, earlier(leat__kept_due(c), leat__park_due(c)));
+    at = earlier(at, leat__ripen_due(c));
     at = earlier(at, leat__tend_due(c));
     at = earlier(at, leat__conn_deadline(c->cmd));
     if (c->waits)
@@ -269,7 +271,10 @@ static void do_what_is_due(consumer *c)
     leat__member_sweep(c);
     leat__member_step(c, now);
     leat__member_sweep(c);
+    leat__park_step(c, now);
+    leat__kept_step(c, now);
     leat__read_step(c, now);
+    leat__ripen_step(c, now);
     leat__save_step(c, now);
     leat__prove_step(c, now);
     leat__tend_step(c, now);

@@ -46,6 +46,18 @@ void leat__key_members(leat__key *k, const char *prefix, const char *topic,
     put(k, "%s:{%s}:members:%s", of(prefix), topic, group);
 }
 
+void leat__key_beats(leat__key *k, const char *prefix, const char *topic,
+                     const char *group)
+{
+    put(k, "%s:{%s}:beats:%s", of(prefix), topic, group);
+}
+
+void leat__key_paused(leat__key *k, const char *prefix, const char *topic,
+                      const char *group)
+{
+    put(k, "%s:{%s}:paused:%s", of(prefix), topic, group);
+}
+
 void leat__key_log(leat__key *k, const char *prefix, const char *topic,
                    bool legacy, uint32_t partition)
 {
@@ -78,3 +90,8 @@ void leat__key_lease(leat__key *k, const char *prefix, const char *topic,
 {
     leat__key_part(k, prefix, topic, legacy, partition, "lease", group);
 }
+
+const char *const leat__group_words[] = { "cur", "lease", "kept",
+                                          "due", "lane",  NULL };
+const char *const leat__partition_words[] = { "dlq",    "later", "laters",
+                                              "bodies", "large", NULL };

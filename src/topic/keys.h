@@ -6,6 +6,8 @@
  *                                          created, updated
  *   leat:{<t>}:groups              set     groups of the topic
  *   leat:{<t>}:members:<g>         hash    nonce -> record of a member
+ *   leat:{<t>}:beats:<g>           hash    nonce -> its last beat, its lease
+ *   leat:{<t>}:paused:<g>          string  since when the group is paused
  *   leat:{<t>/<i>}:log             stream  partition i
  *   leat:{<t>/<i>}:cur:<g>         hash    cursor of group g
  *   leat:{<t>/<i>}:lease:<g>       hash    who owns the partition
@@ -56,6 +58,10 @@ void leat__key_meta(leat__key *k, const char *prefix, const char *topic);
 void leat__key_groups(leat__key *k, const char *prefix, const char *topic);
 void leat__key_members(leat__key *k, const char *prefix, const char *topic,
                        const char *group);
+void leat__key_beats(leat__key *k, const char *prefix, const char *topic,
+                     const char *group);
+void leat__key_paused(leat__key *k, const char *prefix, const char *topic,
+                      const char *group);
 void leat__key_log(leat__key *k, const char *prefix, const char *topic,
                    bool legacy, uint32_t partition);
 void leat__key_cursor(leat__key *k, const char *prefix, const char *topic,
@@ -68,5 +74,10 @@ void leat__key_lease(leat__key *k, const char *prefix, const char *topic,
 void leat__key_part(leat__key *k, const char *prefix, const char *topic,
                     bool legacy, uint32_t partition, const char *word,
                     const char *group);
+
+/* The words of a group's keys on a partition, and of those that a partition has
+ * beside its log for all of them; NULL after the last. */
+extern const char *const leat__group_words[];
+extern const char *const leat__partition_words[];
 
 #endif

@@ -64,8 +64,10 @@ static void forget(part *p)
     leat__window_free(p->window);
     p->window = NULL;
     p->draining = p->drained = p->gone = false;
+    leat__settle_forget(p, &p->settled);
     stale(c, &p->settled);
     leat__prove_forget(p);
+    leat__sample_forget(p);
     tell(p, p->gone_how, p->gone_epoch);
 }
 
@@ -98,6 +100,14 @@ void leat__member_lost(part *p, uint64_t epoch)
     leat__group_fenced(p->c->machine, p->index, epoch, leat__now_ns());
 }
 
+static void other_key(const part *p, leat__key *k, const char *word,
+                      const char *group)
+{
+    const leat_topic *t = p->c->topic;
+    leat__key_part(k, t->prefix, t->name, t->meta.legacy, p->index, word,
+                   group);
+}
+
 static part *part_of(consumer *c, uint32_t index)
 {
     part *p = c->parts[index];
@@ -114,6 +124,12 @@ static part *part_of(consumer *c, uint32_t index)
                      c->group);
     leat__key_lease(&p->lease, t->prefix, t->name, t->meta.legacy, index,
                     c->group);
+    other_key(p, &p->kept_key, "kept", c->group);
+    other_key(p, &p->due_key, "due", c->group);
+    other_key(p, &p->lane_key, "lane", c->group);
+    other_key(p, &p->dlq_key, "dlq", NULL);
+    other_key(p, &p->bodies_key, "bodies", NULL);
+    leat__part_meters_init(p);
     return c->parts[index] = p;
 }
 
@@ -171,7 +187,7 @@ static void tell_loss(part *p, leat_bytes last, leat_bytes was)
         "up to %.*s: messages are lost, and the last ones are read again",
         c->topic->name, p->index, c->group, (int)last.n, (const char *)last.p,
         (int)was.n, (const char *)was.p);
-    leat__counter_add(c->meters.losses, 1);
+    leat__counter_add(p->meters->losses, 1);
     if (c->opts.on_loss)
         c->opts.on_loss(c->opts.loss_arg, &x);
 }
@@ -222,10 +238,14 @@ static void begin(part *p, uint64_t epoch)
     p->owned_at = c->owned_count;
     c->owned[c->owned_count++] = p;
     p->seq = 0;
-    p->lag = -1;
+    memset(p->sampled, 0xff, sizeof p->sampled); /* -1: nobody knows */
     p->save_at_ns = INT64_MAX;
     p->retry_ns = 0;
-    p->draining = p->drained = p->caught_up = p->unsure = p->taught = false;
+    p->draining = p->drained = p->caught_up = p->unsure = false;
+    p->taught = p->move_taught = false;
+    p->lanes_known = c->opts.order == LEAT_ORDER_NONE;
+    p->lane_last = 0;
+    p->lanes_at_ns = p->kept.at_ns = 0;
     leat__tend_begin(p);
     leat__gap_begin(p);
     atomic_store(&p->epoch, epoch);
@@ -298,15 +318,16 @@ static leat_code send_take(consumer *c, const leat__group_action *a,
     const leat_bytes keys[] = { leat__key_bytes(&p->lease),
                                 leat__key_bytes(&p->cursor),
                                 leat__key_bytes(&p->log) };
-    const leat_bytes args[] = { leat_str(c->nonce),
-                                leat_str(from),
-                                leat_str(c->start),
-                                leat_str(c->group),
-                                leat_str(LEAT__LEASE_KEEP),
-                                p->was_ours
-                                    ? leat__id_format(p->reached, reached)
-                                    : leat_mem("", 0) };
-    return leat__script_send(c->cmd, &leat__script_topic_take, keys, 3, args, 6,
+    const leat_bytes args[] = {
+        leat_str(c->nonce),
+        leat_str(from),
+        leat_str(c->start),
+        leat_str(c->group),
+        leat_str(LEAT__LEASE_KEEP),
+        p->was_ours ? leat__id_format(p->reached, reached) : leat_mem("", 0),
+        leat_str(a->superseded ? "superseded" : "dead")
+    };
+    return leat__script_send(c->cmd, &leat__script_topic_take, keys, 3, args, 7,
                              &(leat_send_opts){ .fn = on_taken, .arg = p },
                              err);
 }
@@ -382,10 +403,20 @@ static leat_code grow_records(consumer *c, size_t n, leat_error *err)
     return LEAT_OK;
 }
 
+static void pause_group(consumer *c, bool paused)
+{
+    if (paused != c->paused)
+        leat__log(&c->log, LEAT_LOG_INFO, "'%s', group '%s' is %s",
+                  c->topic->name, c->group,
+                  paused ? "paused: nothing is handed out" : "resumed");
+    c->paused = paused;
+}
+
 static leat_code read_records(consumer *c, const leat_reply *r, size_t *count,
                               leat_error *err)
 {
     size_t n = leat_reply_len(r) / 2;
+    bool paused = false;
     *count = 0;
     leat_code rc = grow_records(c, n, err);
     if (rc != LEAT_OK)
@@ -397,9 +428,12 @@ static leat_code read_records(consumer *c, const leat_reply *r, size_t *count,
         if (leat__nonce_parse(leat_reply_bytes(at), &to->nonce)) {
             to->text = leat_reply_bytes(text);
             ++*count;
+        } else if (leat_bytes_eq(leat_reply_bytes(at), leat_str("paused"))) {
+            paused = true;
         }
         at = leat_reply_next(text);
     }
+    pause_group(c, paused);
     return LEAT_OK;
 }
 
@@ -530,15 +564,19 @@ static void renew(consumer *c)
 static leat_code send_beat(consumer *c, const leat__group_action *a,
                            int64_t now_ns, leat_error *err)
 {
-    const leat_bytes key = leat__key_bytes(&c->members);
+    char lease[LEAT__NUMBER];
+    const leat_bytes keys[] = { leat__key_bytes(&c->members),
+                                leat__key_bytes(&c->beats_key),
+                                leat__key_bytes(&c->paused_key) };
     const leat_bytes args[] = { leat_str(c->nonce), a->record,
-                                leat_str(MEMBERS_KEEP) };
+                                leat_str(MEMBERS_KEEP),
+                                leat__arg_int(lease, c->opts.lease_ms) };
     doubt_leases(c, now_ns);
     renew(c);
-    leat__lag_step(c);
+    leat__sample_step(c, now_ns);
     leat__gap_step(c);
     c->beat_sent_ns = now_ns;
-    return leat__script_send(c->cmd, &leat__script_topic_beat, &key, 1, args, 3,
+    return leat__script_send(c->cmd, &leat__script_topic_beat, keys, 3, args, 4,
                              &(leat_send_opts){ .fn = on_beat, .arg = c }, err);
 }
 
@@ -554,9 +592,10 @@ static void on_left(void *arg, const leat_reply *r, const leat_error *e)
 
 static leat_code send_leave(consumer *c, leat_error *err)
 {
-    const leat_bytes key = leat__key_bytes(&c->members);
+    const leat_bytes keys[] = { leat__key_bytes(&c->members),
+                                leat__key_bytes(&c->beats_key) };
     const leat_bytes arg = leat_str(c->nonce);
-    return leat__script_send(c->cmd, &leat__script_topic_leave, &key, 1, &arg,
+    return leat__script_send(c->cmd, &leat__script_topic_leave, keys, 2, &arg,
                              1, &(leat_send_opts){ .fn = on_left, .arg = c },
                              err);
 }
@@ -572,10 +611,11 @@ static leat_code send_bury(consumer *c, const leat__group_action *a,
                            leat_error *err)
 {
     char other[LEAT__NONCE_TEXT + 1];
-    const leat_bytes key = leat__key_bytes(&c->members);
+    const leat_bytes keys[] = { leat__key_bytes(&c->members),
+                                leat__key_bytes(&c->beats_key) };
     leat__nonce_format(&a->other, other);
     const leat_bytes args[] = { leat_str(other), a->record };
-    return leat__script_send(c->cmd, &leat__script_topic_bury, &key, 1, args, 2,
+    return leat__script_send(c->cmd, &leat__script_topic_bury, keys, 2, args, 2,
                              &(leat_send_opts){ .fn = on_buried }, err);
 }
 

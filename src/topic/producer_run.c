@@ -176,14 +176,35 @@ static void end_telling(leat__producer *p, const tally *y)
     settle(p, y);
 }
 
+/* One that a script has added.  What waits beside the log has no place there
+ * that could be looked for, but will be due. */
+static __attribute__((noinline, cold)) void
+note_script(leat__producer *p, const leat__item *item, const leat__verdict *v)
+{
+    leat_bytes command = leat_mem(item->bytes, item->size);
+    if (item->head == LEAT__BY_ADD) {
+        leat__loss_note(p->loss, item->partition,
+                        (leat_position){ .ms = v->ms, .seq = v->seq }, command,
+                        leat__addition_head(command));
+        return;
+    }
+    pthread_mutex_lock(&p->io);
+    leat__ripening_add(&p->ripening, item->partition,
+                       leat__addition_delay(command));
+    pthread_mutex_unlock(&p->io);
+}
+
 static void note(leat__producer *p, const leat__item *item,
                  const leat__verdict *v)
 {
-    if (v->code == LEAT_OK)
+    if (v->code != LEAT_OK)
+        return;
+    if (item->head < LEAT__BY_XADD)
+        note_script(p, item, v);
+    else
         leat__loss_note(p->loss, item->partition,
                         (leat_position){ .ms = v->ms, .seq = v->seq },
-                        leat_mem(item->bytes, item->size),
-                        p->heads[item->partition - p->first].n);
+                        leat_mem(item->bytes, item->size), item->head);
 }
 
 /* Tell all verdicts below `until`.  Only this thread moves head. */
@@ -281,6 +302,7 @@ static void install(leat__producer *p, leat_conn *c)
     p->replied = p->sure = p->head;
     p->back = p->refused = 0;
     p->no_memory = false;
+    p->taught = 0;
     pthread_mutex_unlock(&p->io);
     pthread_mutex_lock(&p->lock);
     p->connected = true;
@@ -358,6 +380,19 @@ static void look_again(leat__producer *p)
         p->conn->stale = true;
 }
 
+/* What is sent follows what is known. */
+static void look_at_policy(leat__producer *p, int64_t now_ns)
+{
+    leat_retention r;
+    if (now_ns < p->policy_ns)
+        return;
+    p->policy_ns = now_ns + TICK_MS * INT64_C(1000000);
+    leat__topic_retention(p->topic, &r);
+    pthread_mutex_lock(&p->lock);
+    leat__producer_policy_locked(p, &r);
+    pthread_mutex_unlock(&p->lock);
+}
+
 /* What is kept of the topic may have been changed.  It must not wait for the
  * socket; on a cluster it is kept elsewhere. */
 static void look_at_retention(leat__producer *p)
@@ -416,6 +451,17 @@ static nap plan_nap(const leat__producer *p)
     return z;
 }
 
+/* Delayed ones may have been told of just now. */
+static int64_t ripe_at(leat__producer *p)
+{
+    if (p->ripening.count == 0)
+        return INT64_MAX;
+    pthread_mutex_lock(&p->io);
+    int64_t at = leat__ripening_due(&p->ripening);
+    pthread_mutex_unlock(&p->io);
+    return at;
+}
+
 /* With messages waiting, and nothing that will wake us for them, there is no
  * time to sleep. */
 static void shorten(leat__producer *p, nap *z, bool sent_all)
@@ -439,6 +485,8 @@ static void shorten(leat__producer *p, nap *z, bool sent_all)
         most = leat__deadline_ns(TICK_MS);
     int64_t look = leat__loss_due(p->loss);
     most = look < most ? look : most;
+    look = ripe_at(p);
+    most = look < most ? look : most;
     int64_t soon = leat__deadline_ns(SOON_MS);
     look = leat__retention_at(p->topic, LEAT__RETENTION_NS);
     look = look < soon ? soon : look;
@@ -460,8 +508,12 @@ static void turn(leat__producer *p, bool readable, nap *z)
     if (c->t && leat__outq_left(&c->out) > 0)
         (void)leat__conn_write_some(c, NULL);
     look_again(p);
+    int64_t now = leat__now_ns();
     if (c->t)
-        leat__loss_look(p->loss, c, leat__now_ns());
+        leat__loss_look(p->loss, c, now);
+    if (c->t)
+        leat__ripening_step(&p->ripening, c, now);
+    look_at_policy(p, now);
     if (c->t)
         look_at_retention(p);
     if (c->t)

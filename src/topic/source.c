@@ -10,6 +10,7 @@
 #include "redis/bundle.h"
 #include "redis/client.h"
 #include "topic/consumer.h"
+#include "topic/retry.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -40,8 +41,13 @@ enum {
  * it is not ours any more. */
 static bool confirmed_one(const leat_delivery *d)
 {
-    const part *p = ((const handed *)d)->part;
-    return !d->redelivered || leat__part_epoch(p) != d->fence ||
+    const handed *h = (const handed *)d;
+    const part *p = h->part;
+    if (leat__part_epoch(p) != d->fence)
+        return true;
+    if (h->kept)
+        return !h->kept->begin;
+    return !d->redelivered ||
            (p->saves == 0 && !leat__window_unmarked(p->window));
 }
 
@@ -67,19 +73,19 @@ static bool confirmed(leat_delivery **out, int n)
 static int keep_told(consumer *c, leat_delivery **out, int n)
 {
     int64_t now = leat__now_ns();
-    int kept = 0;
+    int still = 0;
     for (int i = 0; i < n; i++) {
         part *p = ((handed *)out[i])->part;
         bool untold = !confirmed_one(out[i]);
         if (!untold && !refused(out[i], now)) {
-            out[kept++] = out[i];
+            out[still++] = out[i];
             continue;
         }
         leat__deliver_undo(c, &out[i], 1);
         if (untold && now >= p->retry_ns)
             p->retry_ns = now + SILENT_NS;
     }
-    return kept;
+    return still;
 }
 
 /* Announce what was taken, and ask for more with it.  What is in the socket
@@ -262,7 +268,7 @@ static void release_out(consumer *c)
     for (handed *h = c->all; h; h = h->all)
         if (atomic_load(&h->out) && leat__part_epoch(h->part) == h->d.fence &&
             h->part->window)
-            leat__window_back(h->part->window, h->entry, 0, true);
+            leat__settle_release(h);
 }
 
 /* Hand everything over and go, as far as the server can be reached. */
@@ -290,6 +296,7 @@ static void settle_accounts(consumer *c)
     leat__fail(&e, LEAT_EUNKNOWN, "closed before the server answered");
     leat__deliver_settled(c);
     for (uint32_t i = 0; i < c->owned_count; i++) {
+        leat__settle_forget(c->owned[i], &c->owned[i]->settled);
         leat__line_tell(c, &c->owned[i]->settled, &e);
         leat__line_tell(c, &c->owned[i]->unproven, &e);
     }
@@ -304,8 +311,10 @@ static void free_parts(consumer *c)
         while (p && p->window && leat__window_clear(p->window, &held))
             if (held)
                 leat__held_drop(held);
-        if (p)
+        if (p) {
             leat__window_free(p->window);
+            leat__part_meters_release(p);
+        }
         leat__free(p);
     }
     leat__free(c->parts);
@@ -334,11 +343,14 @@ static void free_consumer(consumer *c)
     leat__waiter_close(c->waiter);
     if (c->machine)
         settle_accounts(c);
+    leat__sample_end(c);
     free_parts(c);
     free_lists(c);
     leat__chunk_pool_release(&c->chunks);
     leat__group_free(c->machine);
     leat__buf_release(&c->text);
+    leat__buf_release(&c->steps);
+    leat__free(c->args);
     leat__tend_close(c);
     leat__free(c->records);
     leat__free(c->held);
@@ -422,8 +434,13 @@ static leat_code check_opts(const leat_topic_source_opts *o, leat_error *err)
         rc = check_range("block_ms", o->block_ms, 1, 86400000, err);
     if (rc == LEAT_OK)
         rc = check_range("drain_ms", o->drain_ms, 1, 86400000, err);
+    if (rc == LEAT_OK)
+        rc = check_range("metric_labels", o->metric_labels, 0,
+                         LEAT_LABEL_PARTITION | LEAT_LABEL_CONSUMER, err);
     if (rc == LEAT_OK && (unsigned)o->order > LEAT_ORDER_NONE)
         rc = leat__fail(err, LEAT_EINVAL, "order %d is none", (int)o->order);
+    if (rc == LEAT_OK && o->retry.re_add)
+        rc = leat__fail(err, LEAT_ENOTSUP, "retry.re_add is not built");
     return rc;
 }
 
@@ -468,6 +485,7 @@ static leat_code init_names(consumer *c, const char *group,
     c->name = leat__strdup(o && o->name ? o->name : name, err);
     if (!c->group || !c->name)
         return LEAT_ENOMEM;
+    c->base.group = c->group;
     c->from = leat_str(t->name);
     snprintf(c->start, sizeof c->start, "%s",
              o && o->start ? o->start : "start");
@@ -475,6 +493,8 @@ static leat_code init_names(consumer *c, const char *group,
         return leat__fail(err, LEAT_EINVAL, "start '%.20s...' is too long",
                           o->start);
     leat__key_members(&c->members, t->prefix, t->name, c->group);
+    leat__key_beats(&c->beats_key, t->prefix, t->name, c->group);
+    leat__key_paused(&c->paused_key, t->prefix, t->name, c->group);
     return LEAT_OK;
 }
 
@@ -555,8 +575,6 @@ static leat_code init(consumer *c, const char *group,
     leat_code rc = init_sync(c, err);
     if (rc == LEAT_OK)
         rc = leat__random(&self, sizeof self, err);
-    if (rc == LEAT_OK)
-        rc = leat__random(&c->seed, sizeof c->seed, err);
     if (rc != LEAT_OK)
         return rc;
     leat__nonce_format(&self, c->nonce);
@@ -565,14 +583,15 @@ static leat_code init(consumer *c, const char *group,
     if (rc == LEAT_OK)
         rc = check_opts(&c->opts, err);
     if (rc == LEAT_OK)
+        rc = leat__retry_init(&c->opts.retry, err);
+    if (rc == LEAT_OK)
         rc = check_start(c->start, sizeof c->start, err);
     if (rc == LEAT_OK)
         rc = init_memory(c, err);
     if (rc == LEAT_OK)
         rc = init_machine(c, &self, o && o->name, err);
     if (rc == LEAT_OK)
-        rc = leat__consumer_meters_init(&c->meters, c->opts.metrics,
-                                        c->topic->name, c->group, err);
+        rc = leat__consumer_meters_init(c, err);
     if (rc == LEAT_OK)
         rc = leat__tend_open(c, err);
     return rc == LEAT_OK ? join(c, err) : rc;
@@ -592,6 +611,7 @@ leat_source *leat_topic_source(leat_topic *t, const char *group,
     c->base.ops = &ops;
     c->base.name = t->name;
     c->topic = t;
+    c->chunks.bodies = !t->meta.legacy;
     c->client = t->client;
     c->clustered = leat__client_clustered(c->client);
     c->wake_fd = c->ready_fd = -1;
@@ -626,5 +646,8 @@ void leat_topic_source_stats_get(leat_source *s, leat_topic_source_stats *out)
         .undecodable = atomic_load(&n->undecodable),
         .rebalances = atomic_load(&n->rebalances),
         .in_flight = atomic_load(&n->in_flight),
+        .retries = atomic_load(&n->retries),
+        .dead = atomic_load(&n->dead),
+        .waiting = atomic_load(&n->waiting),
     };
 }

@@ -29,7 +29,8 @@ CUTS = 480          # loads of a short run, in all
 GROUP = "billing"
 ME, OTHER, DEAD = "a" * 32, "b" * 32, "d" * 32
 KEEP = 86400000
-READ_ONLY = {"redis/clock", "redis/probe", "topic/there"}
+READ_ONLY = {"admin/pending", "redis/clock", "redis/probe", "topic/alive",
+             "topic/sample", "topic/there"}
 
 
 # ---- what the scripts are given -------------------------------------------

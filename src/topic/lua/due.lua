@@ -11,7 +11,7 @@
 --        {wait, total, entry...}
 --        wait   milliseconds until the next one that is not given is due; "0":
 --               more are due now; "" none waits
---        total  how many wait in all
+--        total  how many are kept in all, those behind others in a lane too
 --        entry  {id, fields, n, f, lane, replayed}; fields as in an entry of a
 --               log
 -- states none changes
@@ -29,7 +29,7 @@ end
 
 local found = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', '+inf',
                          'WITHSCORES', 'LIMIT', 0, most + count + 1)
-local out, wait = {'', redis.call('ZCARD', KEYS[3])}, nil
+local out, wait = {'', redis.call('HLEN', KEYS[2]) / 2}, nil
 for i = 1, #found, 2 do
     local id, at = found[i], tonumber(found[i + 1])
     if not mine[id] then

@@ -31,20 +31,22 @@ local function lane_member(lane, id)
            string.rep('0', 20 - #seq) .. seq
 end
 
--- The id of the first in the lane; nil: there is none.
-local function lane_first(lanes, lane)
-    local found = redis.call('ZRANGEBYLEX', lanes, '[' .. lane .. '/',
-                             '(' .. lane .. '0', 'LIMIT', 0, 1)[1]
-    if not found then
-        return nil
-    end
+-- The id in a member of the lane.
+local function lane_id(lane, member)
     local at = #lane + 2
     local function number(digits)
         local short = string.gsub(digits, '^0+', '')
         return short == '' and '0' or short
     end
-    return number(string.sub(found, at, at + 19)) .. '-' ..
-           number(string.sub(found, at + 20))
+    return number(string.sub(member, at, at + 19)) .. '-' ..
+           number(string.sub(member, at + 20))
+end
+
+-- The id of the first in the lane; nil: there is none.
+local function lane_first(lanes, lane)
+    local found = redis.call('ZRANGEBYLEX', lanes, '[' .. lane .. '/',
+                             '(' .. lane .. '0', 'LIMIT', 0, 1)[1]
+    return found and lane_id(lane, found) or nil
 end
 
 -- Write the meta and index it; the fields must be there.

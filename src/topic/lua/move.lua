@@ -6,9 +6,10 @@
 --       4 kept    5 due      6 lane  as in kept.lua
 --       7 dlq     stream: dead letters of the partition, of all groups
 --       8 bodies  hash: id of a log's entry -> its large body
--- ARGV  1-10      as in save.lua
---       11        how many bytes of an error to keep
---       12...     steps, 8 arguments each:
+-- ARGV  1-11      as in save.lua
+--       12        how many bytes of an error to keep
+--       13        lanes that are asked about, with spaces between them
+--       14...     steps, 8 arguments each:
 --          1 number    grows within an epoch, without gaps from 1
 --          2 what      "keep" "begin" "done" "dead"
 --          3 id        of the log's entry
@@ -25,15 +26,15 @@
 -- done   a kept one is settled
 -- dead   from the log, or kept: now a dead letter
 --
--- result {"1", lane...}  saved, and these lanes are empty now
---        {"0"}           the lease is another's: nothing was done
+-- result {"1", lane...}  saved, and of the lanes asked about these are empty
+--        {"0"}           as in save.lua: nothing was done
 --        {"2"}           a later save of the same owner is there already:
 --                        nothing was done
 --
 -- Every step is carried out once: those up to the number `k` of the cursor were
--- by an earlier try whose answer was lost.  The owner sends no other save while
--- one with steps is under way, so that none says of a message that it is
--- settled before its step says where it went.
+-- by an earlier try whose answer was lost or is under way.  Until a step is known
+-- to be carried out, every save carries it, so that none says of a message that
+-- it is settled before its step says where it went.
 local KEPT, DUE, LANE, DLQ = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local lease = redis.call('HMGET', KEYS[1], 'o', 'e')
 if lease[1] ~= ARGV[1] or lease[2] ~= ARGV[2] then
@@ -44,8 +45,11 @@ if tonumber(cursor[1] or '0') >= tonumber(ARGV[3]) then
     return {'2'}
 end
 local applied = tonumber(cursor[3] or '0') or 0
+if applied < tonumber(ARGV[11]) then
+    return {'0'}
+end
 local now = math.floor(now_us() / 1000)
-local group, most = ARGV[9], tonumber(ARGV[11])
+local group, most = ARGV[9], tonumber(ARGV[12])
 
 redis.call('PEXPIRE', KEYS[1], ARGV[10])
 
@@ -81,13 +85,6 @@ local function meta_of(s)
         meta[META.last_error], meta[META.last_ms] = text, now
     end
     return meta
-end
-
-local empty = {}
-local function note_empty(lane)
-    if lane then
-        empty[#empty + 1] = lane
-    end
 end
 
 local function bury(s, fields, meta)
@@ -130,7 +127,7 @@ end
 function steps.done(s)
     local meta = kept_meta(KEPT, s.id)
     if meta then
-        note_empty(kept_drop(KEPT, DUE, LANE, s.id, meta))
+        kept_drop(KEPT, DUE, LANE, s.id, meta)
     end
 end
 
@@ -141,11 +138,11 @@ function steps.dead(s)
     end
     bury(s, fields, meta)
     if redis.call('HEXISTS', KEPT, s.id .. 'm') == 1 then
-        note_empty(kept_drop(KEPT, DUE, LANE, s.id, meta))
+        kept_drop(KEPT, DUE, LANE, s.id, meta)
     end
 end
 
-for i = 12, #ARGV, 8 do
+for i = 14, #ARGV, 8 do
     local number = tonumber(ARGV[i])
     if number > applied then
         steps[ARGV[i + 1]]({id = ARGV[i + 2], n = tonumber(ARGV[i + 3]),
@@ -164,4 +161,10 @@ if cursor[2] ~= ARGV[4] then
         redis.pcall('XGROUP', 'CREATE', KEYS[3], group, ARGV[4])
     end
 end
-return {'1', unpack(empty)}
+local result = {'1'}
+for lane in string.gmatch(ARGV[13], '%S+') do
+    if not lane_first(LANE, lane) then
+        result[#result + 1] = lane
+    end
+end
+return result

@@ -2,11 +2,13 @@
 --#include "topic/ids.lua"
 -- take.lua: take the lease of a partition, and read where its group stands.
 --
--- KEYS   1 lease   hash: o owner's nonce or "", e epoch, to promised nonce or ""
+-- KEYS   1 lease   hash: o owner's nonce or "", e epoch, to promised nonce or "",
+--                  w why it last changed hands: "start", "handed", "dead",
+--                  "superseded", "again" or "seek", v when, in milliseconds
 --        2 cursor  hash: e epoch, c last settled position, m read mark,
 --                  n entries ever added up to c ("" unknown), s settled ranges,
---                  t attempts, q number of the last save, b c at the start,
---                  i and x as in trimming.lua
+--                  t attempts, q number of the last save, k of the last step,
+--                  b c at the start, i and x as in trimming.lua
 --        3 log     stream
 -- ARGV   1 our nonce
 --        2 nonce judged dead, or ""
@@ -14,6 +16,8 @@
 --        4 name of the group, mirrored for the server's own tools
 --        5 milliseconds after which a forgotten lease is swept away
 --        6 position that we know the group to have reached, or ""
+--        7 why the nonce of ARGV 2 has to go: "dead", if it is left out, or
+--          "superseded"
 -- result {"1", epoch, c, m, n, s, t, b, f, w, g, h}   it is ours
 --             f last id of the log, if that has fallen behind the group, which
 --             was at w; else both ""
@@ -35,7 +39,7 @@
 
 local me, dead, start = ARGV[1], ARGV[2], ARGV[3]
 local known = ARGV[6] or ''
-local lease = redis.call('HMGET', KEYS[1], 'o', 'e', 'to')
+local lease = redis.call('HMGET', KEYS[1], 'o', 'e', 'to', 'w')
 local cur = redis.call('HMGET', KEYS[2], 'c', 'm', 'n', 's', 't', 'e', 'b', 'x')
 
 local function yields(nonce)
@@ -128,11 +132,21 @@ local missing, upto = gone()
 local epoch = string.format('%.0f', math.max(
     (tonumber(lease[2]) or 0) + 1, (tonumber(cur[6]) or 0) + 1, now_us()))
 
+local function why()
+    if owner == me then
+        return 'again'
+    elseif owner and owner ~= '' then
+        return ARGV[7] or 'dead'
+    end
+    return owner and lease[4] or 'start'
+end
+
 -- First a write that Redis allows when it is full.
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
-redis.call('HSET', KEYS[1], 'o', me, 'e', epoch, 'to', '')
+redis.call('HSET', KEYS[1], 'o', me, 'e', epoch, 'to', '', 'w', why(),
+           'v', string.format('%.0f', now_us() / 1000))
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
-redis.call('HSET', KEYS[2], 'e', epoch, 'q', '0')
+redis.call('HSET', KEYS[2], 'e', epoch, 'q', '0', 'k', '0')
 redis.call('HDEL', KEYS[2], 'i', 'x')
 if new then
     redis.call('HSET', KEYS[2], 'b', c)
