@@ -5,6 +5,7 @@
  *   drive.c    who drives: the thread in a call, or the background thread
  *   member.c   carries out what the group's state machine decides
  *   read.c     reads the logs of owned partitions into their windows
+ *   again.c    failed messages that are published again instead
  *   bodies.c   gets the bodies that are kept beside a log, a few ahead
  *   wait.c     waits for entries, where each partition needs its own connection
  *   deliver.c  hands out what the windows give, takes back what is settled
@@ -60,6 +61,7 @@ enum {
     LEAT__SAVES_MAX = 4,  /* of one partition under way                 */
     LEAT__SAVE_SOON = 64, /* settlements that are not kept waiting      */
     LEAT__KEPT_MAX = 64,  /* of one partition in hand                   */
+    LEAT__REPLAYED = 56,  /* room for the name of a dead letter         */
     LEAT__RENEW_MAX = 256 /* leases looked at with one beat             */
 };
 
@@ -123,9 +125,11 @@ struct handed {
     leat__settle verdict;
     int64_t delay_ms; /* of a nack; -1: as the policy says               */
     int64_t settled_ns;
+    uint32_t again; /* of d.attempt: as other messages, see again.c      */
     atomic_bool out;
     handed *all; /* of all ever made */
     char reason[LEAT__ERROR_MAX + 1];
+    char replayed[LEAT__REPLAYED]; /* what d.replayed points to          */
 };
 
 /* A message that left the log for a retry, or behind one that did, in hand. */
@@ -138,6 +142,7 @@ struct leat__kept {
     enum { KEPT_WAITS, KEPT_OUT, KEPT_LEAVES } state;
     bool alone;        /* nothing else beside it                         */
     leat__step *begin; /* under way; NULL: the server knows              */
+    char replayed[LEAT__REPLAYED]; /* the dead letter it was, or ""     */
 };
 
 /* The kept messages of one partition, as far as we know. */
@@ -207,6 +212,7 @@ struct part {
     struct leat__bodies *bodies; /* that are on their way, or NULL  */
     bool starved;                /* more bodies than may be held    */
     leat__ripe ripe;             /* delayed messages                */
+    bool passed;                 /* entries that are not for us     */
     uint64_t read_epoch, renew_epoch;
     leat__id begin;      /* where the group started                  */
     leat__id reached;    /* by our last lease, if there was one      */
@@ -228,7 +234,8 @@ struct part {
     leat__id looked_from;
     leat__id looked_good; /* up to here none is missing that is not told    */
     leat__key log, cursor, lease;
-    leat__key kept_key, due_key, lane_key, dlq_key, bodies_key;
+    leat__key kept_key, due_key, lane_key, dlq_key, bodies_key, later_key,
+        laters_key;
 };
 
 typedef struct consumer_meters {
@@ -410,6 +417,22 @@ size_t leat__bodies_take(part *p, leat__held **held, size_t n);
 /* Must it not be read, because bodies are on their way, or too many here? */
 bool leat__bodies_wait(const part *p);
 
+/* ---- again.c ---------------------------------------------------------- */
+
+/* How often it was published again for this group; is it another group's? */
+uint32_t leat__again_count(const consumer *c, const leat_msg *m);
+bool leat__again_others(const consumer *c, const leat_msg *m);
+
+/* It is, and has been read: settle it, nobody is told. */
+void leat__again_pass(part *p, leat__entry *e);
+
+/* The fields of the message that follows this one, packed.  False: it has to be
+ * kept as it is. */
+bool leat__again_pack(const handed *h, leat__buf *to);
+
+/* "<length>:<bytes>" */
+leat_code leat__settle_pack(leat__buf *to, leat_bytes b, leat_error *err);
+
 /* ---- ripen.c ---------------------------------------------------------- */
 
 /* Let owned partitions' delayed messages ripen. */
@@ -517,6 +540,9 @@ int64_t leat__kept_due(const consumer *c);
 /* Something is due by then. */
 void leat__kept_look(part *p, int64_t at_ns);
 
+/* The group was told that something is new: it may be replayed letters. */
+void leat__kept_hint(consumer *c, int64_t now_ns);
+
 /* The next to be handed out, with its attempt counted, and back; NULL: none. */
 leat__kept *leat__kept_take(part *p, bool alone);
 void leat__kept_undo(part *p, leat__kept *k);
@@ -539,7 +565,10 @@ void leat__save_soon(part *p, int64_t since_ns);
 /* When the next is. */
 int64_t leat__save_due(const consumer *c);
 
-/* Nothing of the partition is out or waits to be saved. */
+/* The server knows all that we know. */
+bool leat__save_told(const part *p);
+
+/* The same, and nothing of it is out. */
 bool leat__save_clean(const part *p);
 
 /* ---- prove.c ---------------------------------------------------------- */

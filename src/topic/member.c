@@ -129,6 +129,8 @@ static part *part_of(consumer *c, uint32_t index)
     other_key(p, &p->lane_key, "lane", c->group);
     other_key(p, &p->dlq_key, "dlq", NULL);
     other_key(p, &p->bodies_key, "bodies", NULL);
+    other_key(p, &p->later_key, "later", NULL);
+    other_key(p, &p->laters_key, "laters", NULL);
     leat__part_meters_init(p);
     return c->parts[index] = p;
 }
@@ -675,8 +677,10 @@ static void not_sent(consumer *c, const leat__group_action *a, int64_t now_ns)
 void leat__member_step(consumer *c, int64_t now_ns)
 {
     leat_error e;
-    if (c->waiter && leat__waiter_wait(c->waiter, 0))
+    if (c->waiter && leat__waiter_wait(c->waiter, 0)) {
         leat__group_hint(c->machine, now_ns);
+        leat__kept_hint(c, now_ns);
+    }
     if (atomic_exchange(&c->beat_wanted, false))
         leat__group_beat_now(c->machine);
     look_for_drained(c, now_ns);

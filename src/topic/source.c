@@ -439,8 +439,6 @@ static leat_code check_opts(const leat_topic_source_opts *o, leat_error *err)
                          LEAT_LABEL_PARTITION | LEAT_LABEL_CONSUMER, err);
     if (rc == LEAT_OK && (unsigned)o->order > LEAT_ORDER_NONE)
         rc = leat__fail(err, LEAT_EINVAL, "order %d is none", (int)o->order);
-    if (rc == LEAT_OK && o->retry.re_add)
-        rc = leat__fail(err, LEAT_ENOTSUP, "retry.re_add is not built");
     return rc;
 }
 
