@@ -327,6 +327,37 @@ const command commands[] = {
       .examples = topic_create_examples,
       .run = run_topic_create },
     { .noun = "topic",
+      .verb = "alter",
+      .aliases = "set",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "change what is kept of a topic",
+      .text = "Only what is given changes.  Members and senders learn of it "
+              "within seconds.  Nothing that some group has not settled is "
+              "taken away, but with --lossy-maxlen, --forget first, and from "
+              "a group that is detached: it is told when it comes back.",
+      .options = topic_alter_options,
+      .examples = topic_alter_examples,
+      .run = run_topic_alter },
+    { .noun = "topic",
+      .verb = "trim",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "take the oldest messages from a topic",
+      .text = "The members of groups do this by themselves, by what leat topic "
+              "alter says; without --max-entries and --older-than, so does "
+              "this.  Says how many went, how many are held back only because "
+              "groups have not settled them, and the group that holds back "
+              "most.  With --force these go, too: it asks first on a terminal, "
+              "elsewhere it needs --yes.",
+      .options = topic_trim_options,
+      .examples = topic_trim_examples,
+      .run = run_topic_trim },
+    { .noun = "topic",
       .verb = "ls",
       .aliases = "list",
       .args = "",
