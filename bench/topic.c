@@ -28,6 +28,8 @@ static const struct {
     { "topic.growth", topic_growth },
     { "topic.memory", topic_memory },
     { "topic.instructions", topic_instructions },
+    { "topic.policies", topic_policies },
+    { "topic.waiting", topic_waiting },
 };
 
 bool complain(const leat_error *e)

@@ -64,6 +64,10 @@ const option topic_send_options[] = {
       "The media type of every body." },
     { "partition", 'p', VALUE_NUMBER, "N", NULL, NULL, false, false,
       "Send to this partition, whatever the key." },
+    { "delay", 0, VALUE_DURATION, "TIME", NULL, NULL, false, false,
+      "To be in the topic so much later, by the server's clock; until then "
+      "they "
+      "wait beside it." },
     { "auto-create", 0, VALUE_NONE, NULL, NULL, NULL, false, false,
       "Make the topic if there is none." },
     { "partitions", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
@@ -222,6 +226,8 @@ const example topic_send_examples[] = {
     { "echo hello | leat topic send orders", "one message" },
     { "leat topic send orders -K , <orders.csv",
       "a message a line, the key before the first comma" },
+    { "echo wake up | leat topic send alarms --delay 90s",
+      "for whoever reads it in a minute and a half" },
     { "leat topic send photos --key cat --file cat.jpg -t image",
       "a whole file as one message" },
     { "find . -print0 | leat topic send files -0 --auto-create -n 4",

@@ -107,9 +107,35 @@ LEAT_API leat_code leat_topic_alter(leat_client *c, const char *name,
                                     const char *prefix, const leat_retention *r,
                                     leat_error *err);
 
-/* Messages that had been acknowledged and are not in the log any more, though
+/* Trim it now; without a bound by its retention. */
+typedef struct leat_trim_opts {
+    const char *prefix;
+    int64_t max_entries; /* of a partition that stay; 0: any number; -1:    */
+                         /* none                                            */
+    int64_t max_age_ms;  /* older ones go; 0: of any age                    */
+    bool force;          /* also what groups have not settled               */
+    bool dry_run;        /* nothing goes, it is only counted                */
+} leat_trim_opts;
+
+typedef struct leat_trimmed {
+    uint64_t removed; /* entries that went, or would                        */
+    uint64_t left;    /* that are there then                                */
+    uint64_t held;    /* of these, only because groups have not settled them*/
+    char holder[LEAT_NAME_MAX + 1]; /* the group that holds most back; ""   */
+    uint64_t holder_held;           /* how many it does                     */
+} leat_trimmed;
+
+/* *out, which may be NULL, is filled as far as it came also after a failure.
+ * LEAT_ENOENT: no such topic; LEAT_EINVAL: nothing says what is to go.  Of a
+ * bare stream the server's own consumer groups hold back, too. */
+LEAT_API leat_code leat_topic_trim(leat_client *c, const char *name,
+                                   const leat_trim_opts *opts,
+                                   leat_trimmed *out, leat_error *err);
+
+/* Messages that had been acknowledged and are not in the log any more.  Either
  * nobody took them away: the server crashed before they were on disk, a replica
- * without them took over, or all was deleted.  Owned by who tells it. */
+ * without them took over, or all was deleted.  Or they were trimmed: see the
+ * last member.  Owned by who tells it. */
 typedef struct leat_loss {
     const char *topic;
     const char *group; /* whose member found it; NULL: the producer        */
@@ -121,6 +147,9 @@ typedef struct leat_loss {
     bool exact; /* false: at least so many, more than is remembered may be */
                 /* gone                                                    */
     uint64_t republished; /* of these, published again by republish_bytes  */
+    bool trimmed; /* they were taken away before the group had read them:   */
+                  /* by lossy_maxlen, while the group was detached, or by   */
+                  /* hand; somewhere between from and to                    */
 } leat_loss;
 
 /* Runs on a thread of the topic's or the source's, or inside close; must not

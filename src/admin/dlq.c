@@ -139,7 +139,8 @@ leat_code leat__dlq_run(const leat_dlq *d, const leat__script *s,
     size_t n = 3 + nkeys + nargs;
     leat_code code = leat_client_call(d->at.client, argv, n, NULL, out, &lost);
     *again = code == LEAT_EUNKNOWN;
-    if (*again || (code != LEAT_OK && lost.retriable))
+    if (*again || code == LEAT_ECONN || code == LEAT_EREADONLY ||
+        code == LEAT_EBUSY)
         code = leat_client_call(d->at.client, argv, n,
                                 &(leat_call_opts){ .idempotent = true }, out,
                                 err);

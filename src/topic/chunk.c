@@ -209,7 +209,9 @@ static leat_code undecodable(leat__chunk *k, leat__held *h,
     return LEAT_OK;
 }
 
-static leat_code decode(filling *f, leat__held *h)
+/* In line, because it is done for every entry. */
+static inline __attribute__((always_inline)) leat_code decode(filling *f,
+                                                              leat__held *h)
 {
     size_t n;
     leat__chunk *k = f->chunk;
@@ -228,12 +230,11 @@ static leat_code decode(filling *f, leat__held *h)
 }
 
 /* Does the last pair say that a body is elsewhere? */
-static inline bool is_stub(const filling *f)
+static inline bool is_stub(const filling *f, const leat_reply *list)
 {
-    const leat_bytes *pairs = leat_fields_pairs(f->chunk->fields);
-    size_t n = leat_fields_count(f->chunk->fields);
-    return n > 0 && pairs[2 * n - 2].n == sizeof LARGE - 1 &&
-           memcmp(pairs[2 * n - 2].p, LARGE, sizeof LARGE - 1) == 0 &&
+    const leat_reply *name = list + list->n - 1;
+    return list->n > 0 && name->s.n == sizeof LARGE - 1 &&
+           memcmp(name->s.p, LARGE, sizeof LARGE - 1) == 0 &&
            f->chunk->pool->bodies;
 }
 
@@ -279,7 +280,7 @@ static leat_code one_entry(filling *f, const leat_reply *entry, leat__held *h)
     leat_code rc = copy_fields(f, list);
     if (rc != LEAT_OK)
         return rc;
-    return is_stub(f) ? make_stub(f, h) : decode(f, h);
+    return is_stub(f, list) ? make_stub(f, h) : decode(f, h);
 }
 
 size_t leat__chunk_fill(leat__chunk_pool *pool, const leat_codec *codec,

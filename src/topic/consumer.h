@@ -5,6 +5,7 @@
  *   drive.c    who drives: the thread in a call, or the background thread
  *   member.c   carries out what the group's state machine decides
  *   read.c     reads the logs of owned partitions into their windows
+ *   again.c    failed messages that are published again instead
  *   bodies.c   gets the bodies that are kept beside a log, a few ahead
  *   wait.c     waits for entries, where each partition needs its own connection
  *   deliver.c  hands out what the windows give, takes back what is settled
@@ -14,6 +15,8 @@
  *   save.c     tells the server, fenced, what was handed out and settled
  *   prove.c    waits for replicas or the disk where the durability asks for it
  *   sample.c   how long, how old and how far behind, for the metrics
+ *   tend.c     trims the logs of owned partitions
+ *   gap.c      finds what was trimmed unread
  *   meter.c    metrics
  *
  * A crash leaves the cursor as it was last saved, a lease in our name and a
@@ -58,17 +61,18 @@ enum {
     LEAT__SAVES_MAX = 4,  /* of one partition under way                 */
     LEAT__SAVE_SOON = 64, /* settlements that are not kept waiting      */
     LEAT__KEPT_MAX = 64,  /* of one partition in hand                   */
+    LEAT__REPLAYED = 56,  /* room for the name of a dead letter         */
     LEAT__RENEW_MAX = 256 /* leases looked at with one beat             */
 };
 
-#define LEAT__LINGER_NS  INT64_C(1000000) /* settlements wait for more */
-#define LEAT__LEASE_KEEP "604800000"      /* a week: then it is garbage */
+#define LEAT__LINGER_NS INT64_C(1000000) /* settlements wait for more */
 
 typedef struct consumer consumer;
 typedef struct part part;
 typedef struct handed handed;
 typedef struct leat__kept leat__kept;
 typedef struct saving saving;
+typedef struct leat__tend leat__tend;
 
 /* What is asked of the server now and then, for gauges. */
 typedef enum leat__sample {
@@ -121,9 +125,11 @@ struct handed {
     leat__settle verdict;
     int64_t delay_ms; /* of a nack; -1: as the policy says               */
     int64_t settled_ns;
+    uint32_t again; /* of d.attempt: as other messages, see again.c      */
     atomic_bool out;
     handed *all; /* of all ever made */
     char reason[LEAT__ERROR_MAX + 1];
+    char replayed[LEAT__REPLAYED]; /* what d.replayed points to          */
 };
 
 /* A message that left the log for a retry, or behind one that did, in hand. */
@@ -136,6 +142,7 @@ struct leat__kept {
     enum { KEPT_WAITS, KEPT_OUT, KEPT_LEAVES } state;
     bool alone;        /* nothing else beside it                         */
     leat__step *begin; /* under way; NULL: the server knows              */
+    char replayed[LEAT__REPLAYED]; /* the dead letter it was, or ""     */
 };
 
 /* The kept messages of one partition, as far as we know. */
@@ -205,6 +212,7 @@ struct part {
     struct leat__bodies *bodies; /* that are on their way, or NULL  */
     bool starved;                /* more bodies than may be held    */
     leat__ripe ripe;             /* delayed messages                */
+    bool passed;                 /* entries that are not for us     */
     uint64_t read_epoch, renew_epoch;
     leat__id begin;      /* where the group started                  */
     leat__id reached;    /* by our last lease, if there was one      */
@@ -216,8 +224,18 @@ struct part {
     bool own_meters;
     int64_t sampled[LEAT__SAMPLES]; /* -1: not known                  */
     uint64_t sample_epoch;
+    bool tending;    /* a trim is under way                                 */
+    int64_t tend_ns; /* the next is not before                              */
+    int64_t tend_pause_ns;
+    leat__id tended; /* the cursor at the last                              */
+    bool looking;    /* for gaps; as it was then:                           */
+    bool looked_quiet;
+    uint64_t looked_epoch;
+    leat__id looked_from;
+    leat__id looked_good; /* up to here none is missing that is not told    */
     leat__key log, cursor, lease;
-    leat__key kept_key, due_key, lane_key, dlq_key, bodies_key;
+    leat__key kept_key, due_key, lane_key, dlq_key, bodies_key, later_key,
+        laters_key;
 };
 
 typedef struct consumer_meters {
@@ -322,6 +340,7 @@ struct consumer {
     leat__buf steps;   /* ... of its steps                     */
     leat_bytes *args;
     saving *savings; /* unused                               */
+    leat__tend *tend;
     handed *spare;
     handed *all;
     leat_error why;       /* the last failure, for who waits in vain */
@@ -397,6 +416,22 @@ size_t leat__bodies_take(part *p, leat__held **held, size_t n);
 
 /* Must it not be read, because bodies are on their way, or too many here? */
 bool leat__bodies_wait(const part *p);
+
+/* ---- again.c ---------------------------------------------------------- */
+
+/* How often it was published again for this group; is it another group's? */
+uint32_t leat__again_count(const consumer *c, const leat_msg *m);
+bool leat__again_others(const consumer *c, const leat_msg *m);
+
+/* It is, and has been read: settle it, nobody is told. */
+void leat__again_pass(part *p, leat__entry *e);
+
+/* The fields of the message that follows this one, packed.  False: it has to be
+ * kept as it is. */
+bool leat__again_pack(const handed *h, leat__buf *to);
+
+/* "<length>:<bytes>" */
+leat_code leat__settle_pack(leat__buf *to, leat_bytes b, leat_error *err);
 
 /* ---- ripen.c ---------------------------------------------------------- */
 
@@ -505,6 +540,9 @@ int64_t leat__kept_due(const consumer *c);
 /* Something is due by then. */
 void leat__kept_look(part *p, int64_t at_ns);
 
+/* The group was told that something is new: it may be replayed letters. */
+void leat__kept_hint(consumer *c, int64_t now_ns);
+
 /* The next to be handed out, with its attempt counted, and back; NULL: none. */
 leat__kept *leat__kept_take(part *p, bool alone);
 void leat__kept_undo(part *p, leat__kept *k);
@@ -527,7 +565,10 @@ void leat__save_soon(part *p, int64_t since_ns);
 /* When the next is. */
 int64_t leat__save_due(const consumer *c);
 
-/* Nothing of the partition is out or waits to be saved. */
+/* The server knows all that we know. */
+bool leat__save_told(const part *p);
+
+/* The same, and nothing of it is out. */
 bool leat__save_clean(const part *p);
 
 /* ---- prove.c ---------------------------------------------------------- */
@@ -558,6 +599,30 @@ void leat__sample_forget(part *p);
 
 /* All are: we end. */
 void leat__sample_end(consumer *c);
+
+/* ---- tend.c ----------------------------------------------------------- */
+
+leat_code leat__tend_open(consumer *c, leat_error *err);
+void leat__tend_close(consumer *c);
+
+/* The partition is ours. */
+void leat__tend_begin(part *p);
+
+void leat__tend_step(consumer *c, int64_t now_ns);
+int64_t leat__tend_due(const consumer *c);
+
+/* ---- gap.c ------------------------------------------------------------ */
+
+/* Messages between these two were taken away unread; count 0: nobody knows how
+ * many. */
+void leat__gap_tell(part *p, leat__id from, leat__id to, uint64_t count,
+                    bool exact);
+
+void leat__gap_begin(part *p);
+void leat__gap_reconnected(consumer *c);
+
+/* With a beat: is anything missing? */
+void leat__gap_step(consumer *c);
 
 /* ---- meter.c ---------------------------------------------------------- */
 

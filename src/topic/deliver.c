@@ -9,8 +9,8 @@
  *
  * A message in whose hands processes died may be what killed them.  It is handed
  * out when users have nothing else of any partition, and nothing else is until
- * it is settled; while it waits for that nothing else is begun.  So if the
- * process dies again, it was this one.
+ * it is settled and the server knows; while it waits for that nothing else is
+ * begun.  So if the process dies again, it was this one.
  *
  * Settled deliveries come by a stack that any thread pushes to and the driver
  * empties whole; reversed, it is in the order of the settlements.
@@ -237,6 +237,11 @@ static void fill(part *p, leat__held *held, handed *h)
     h->held = held;
     leat__held_keep(held);
     d->msg = *held->msg;
+    h->again = 0;
+    if (d->msg.header_count > 0) {
+        h->again = leat__again_count(c, &d->msg);
+        d->attempt += h->again;
+    }
     d->from = c->from;
     d->position = (leat_position){ held->id.ms, held->id.seq, 0 };
     d->fence = leat__part_epoch(p);
@@ -266,6 +271,7 @@ static int from_window(consumer *c, part *p, int64_t now_ns,
         }
         h->entry = e;
         h->kept = NULL;
+        h->d.replayed.n = 0;
         h->d.attempt = e->attempts;
         h->d.lane = e->lane;
         fill(p, e->user, h);
@@ -286,6 +292,8 @@ static int from_kept(part *p, bool alone, leat_delivery **out, int max)
         }
         h->entry = NULL;
         h->kept = k;
+        memcpy(h->replayed, k->replayed, sizeof h->replayed);
+        h->d.replayed = leat_str(h->replayed);
         h->d.attempt = k->n;
         h->d.lane = k->lane;
         fill(p, k->held, h);
@@ -374,6 +382,16 @@ static bool no_suspects(consumer *c)
     return true;
 }
 
+/* What was settled and is not saved would come again if the process died now,
+ * as if it had been out. */
+static bool all_is_told(const consumer *c)
+{
+    for (uint32_t i = 0; i < c->owned_count; i++)
+        if (!c->owned[i]->gone && !leat__save_told(c->owned[i]))
+            return false;
+    return true;
+}
+
 /* Nothing goes out now but what *only has, or whatever if that is NULL; false:
  * nothing at all. */
 static bool may_deliver(consumer *c, int64_t now_ns, part **only)
@@ -381,7 +399,7 @@ static bool may_deliver(consumer *c, int64_t now_ns, part **only)
     *only = NULL;
     if (!c->careful)
         return true;
-    if (c->alone)
+    if (c->alone || !all_is_told(c))
         return false;
     if (no_suspects(c))
         return true;

@@ -5,6 +5,7 @@
 #define LEAT_TOPIC_DESCRIBE_H
 
 #include "base/arena.h"
+#include "message/delivery.h"
 #include "topic/keys.h"
 #include "topic/topic.h"
 #include "topic/window.h"
@@ -14,13 +15,6 @@
 bool leat__position_parse(leat_bytes text, leat_position *out);
 
 leat_bytes leat__position_format(leat_position at, char text[LEAT__ID_TEXT]);
-
-static inline int leat__position_cmp(leat_position a, leat_position b)
-{
-    if (a.ms != b.ms)
-        return a.ms < b.ms ? -1 : 1;
-    return (a.seq > b.seq) - (a.seq < b.seq);
-}
 
 /* The id after this one, and the one before; the ends stay where they are. */
 leat_position leat__position_after(leat_position at);

@@ -129,6 +129,8 @@ static part *part_of(consumer *c, uint32_t index)
     other_key(p, &p->lane_key, "lane", c->group);
     other_key(p, &p->dlq_key, "dlq", NULL);
     other_key(p, &p->bodies_key, "bodies", NULL);
+    other_key(p, &p->later_key, "later", NULL);
+    other_key(p, &p->laters_key, "laters", NULL);
     leat__part_meters_init(p);
     return c->parts[index] = p;
 }
@@ -192,7 +194,18 @@ static void tell_loss(part *p, leat_bytes last, leat_bytes was)
         c->opts.on_loss(c->opts.loss_arg, &x);
 }
 
-/* {1, epoch, c, m, n, s, t, b, f, w} */
+/* What was trimmed while the group was detached, or had no owner. */
+static void tell_gone(part *p, const leat_reply *r, const leat__window_saved *s)
+{
+    uint64_t count;
+    leat__id first;
+    if (!number(nth(r, 10), &count) || !leat__id_parse(nth(r, 11), &first))
+        return;
+    leat__window_skip(p->window, count);
+    leat__gap_tell(p, s->cursor, first, count, count > 0 && s->settled.n == 0);
+}
+
+/* {1, epoch, c, m, n, s, t, b, f, w, g, h} */
 static leat_code load(part *p, const leat_reply *r, uint64_t *epoch,
                       leat_error *err)
 {
@@ -215,8 +228,10 @@ static leat_code load(part *p, const leat_reply *r, uint64_t *epoch,
     if (rc != LEAT_OK) {
         leat__window_free(p->window);
         p->window = NULL;
+        return rc;
     }
-    return rc;
+    tell_gone(p, r, &s);
+    return LEAT_OK;
 }
 
 static void begin(part *p, uint64_t epoch)
@@ -233,6 +248,8 @@ static void begin(part *p, uint64_t epoch)
     p->lanes_known = c->opts.order == LEAT_ORDER_NONE;
     p->lane_last = 0;
     p->lanes_at_ns = p->kept.at_ns = 0;
+    leat__tend_begin(p);
+    leat__gap_begin(p);
     atomic_store(&p->epoch, epoch);
     tell(p, LEAT_ASSIGNED, epoch);
 }
@@ -510,6 +527,7 @@ void leat__member_reconnected(consumer *c)
 {
     for (uint32_t i = 0; i < c->owned_count; i++)
         c->owned[i]->compare = true;
+    leat__gap_reconnected(c);
     if (c->owned_count > 0)
         leat__group_beat_now(c->machine);
 }
@@ -558,6 +576,7 @@ static leat_code send_beat(consumer *c, const leat__group_action *a,
     doubt_leases(c, now_ns);
     renew(c);
     leat__sample_step(c, now_ns);
+    leat__gap_step(c);
     c->beat_sent_ns = now_ns;
     return leat__script_send(c->cmd, &leat__script_topic_beat, keys, 3, args, 4,
                              &(leat_send_opts){ .fn = on_beat, .arg = c }, err);
@@ -658,8 +677,10 @@ static void not_sent(consumer *c, const leat__group_action *a, int64_t now_ns)
 void leat__member_step(consumer *c, int64_t now_ns)
 {
     leat_error e;
-    if (c->waiter && leat__waiter_wait(c->waiter, 0))
+    if (c->waiter && leat__waiter_wait(c->waiter, 0)) {
         leat__group_hint(c->machine, now_ns);
+        leat__kept_hint(c, now_ns);
+    }
     if (atomic_exchange(&c->beat_wanted, false))
         leat__group_beat_now(c->machine);
     look_for_drained(c, now_ns);

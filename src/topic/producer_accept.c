@@ -16,7 +16,8 @@
 #include <endian.h>
 #include <stdio.h>
 
-/* Most of a publish, and in line also where it is needed twice. */
+/* Most of a publish, and in line also where it is needed twice.  `later` is
+ * known to the compiler where it is. */
 #define IN_LINE __attribute__((always_inline))
 
 enum {
@@ -123,11 +124,12 @@ put_unusual(leat__producer *p, leat__offer *o, uint32_t partition, size_t sum,
 }
 
 static inline IN_LINE leat_code put_item(leat__producer *p, leat__offer *o,
-                                         uint32_t partition, leat_error *err)
+                                         uint32_t partition, bool later,
+                                         leat_error *err)
 {
     size_t n = 2 * leat_fields_count(p->fields);
     size_t sum = add_up(leat_fields_pairs(p->fields), n);
-    if (sum >= p->policy.unusual || n > ARGS_MOST || o->later)
+    if (sum >= p->policy.unusual || n > ARGS_MOST || later)
         return put_unusual(p, o, partition, sum, err);
     return put_xadd(p, o, partition, sum, err);
 }
@@ -203,7 +205,8 @@ static inline IN_LINE leat_code encode_fields(leat__producer *p,
 }
 
 static inline IN_LINE leat_code encode_one(leat__producer *p, leat__offer *o,
-                                           const leat_msg *m, leat_error *err)
+                                           const leat_msg *m, bool later,
+                                           leat_error *err)
 {
     uint32_t partition = o->partition ? *o->partition : 0;
     leat_code rc = o->partition
@@ -213,18 +216,18 @@ static inline IN_LINE leat_code encode_one(leat__producer *p, leat__offer *o,
         rc = make_head(p, partition, err);
     if (rc == LEAT_OK)
         rc = encode_fields(p, m, partition, err);
-    return rc == LEAT_OK ? put_item(p, o, partition, err) : rc;
+    return rc == LEAT_OK ? put_item(p, o, partition, later, err) : rc;
 }
 
 static inline IN_LINE leat_code encode_all(leat__producer *p, leat__offer *o,
-                                           leat_error *err)
+                                           bool later, leat_error *err)
 {
     leat_code rc = LEAT_OK;
     o->size = 0;
     if (!p->connected || p->opts->linger_ms > 0)
         o->deadline_ns = leat__deadline_ns(p->opts->timeout_ms);
     for (size_t i = 0; rc == LEAT_OK && i < o->n; i++)
-        rc = encode_one(p, o, &o->m[i], err);
+        rc = encode_one(p, o, &o->m[i], later, err);
     return rc;
 }
 
@@ -301,8 +304,8 @@ leat_code leat__producer_closing(const leat_topic *t, leat_error *err)
 
 /* How large the commands are is known once they are encoded; where they do not
  * fit they are taken back, and encoded again when there is room for so much. */
-static leat_code accept_locked(leat__producer *p, leat__offer *o,
-                               leat_error *err)
+static inline IN_LINE leat_code accept_locked(leat__producer *p, leat__offer *o,
+                                              bool later, leat_error *err)
 {
     int64_t deadline = 0;
     leat_code rc = o->n > 1 ? leat__producer_check(p->topic, o->n, 0, err)
@@ -315,7 +318,7 @@ static leat_code accept_locked(leat__producer *p, leat__offer *o,
             continue;
         }
         leat__spot end = leat__backlog_end(&p->backlog);
-        rc = encode_all(p, o, err);
+        rc = encode_all(p, o, later, err);
         if (rc == LEAT_OK && reserve(p, o->n, o->size))
             break;
         leat__backlog_cut(&p->backlog, end);
@@ -380,10 +383,10 @@ static inline IN_LINE void hand_over(leat__producer *p, int plan)
 }
 
 static inline IN_LINE leat_code publish(leat__producer *p, leat__offer *o,
-                                        leat_error *err)
+                                        bool later, leat_error *err)
 {
     pthread_mutex_lock(&p->lock);
-    leat_code rc = accept_locked(p, o, err);
+    leat_code rc = accept_locked(p, o, later, err);
     int plan = rc == LEAT_OK ? take_in_locked(p, o) : 0;
     pthread_mutex_unlock(&p->lock);
     hand_over(p, plan);
@@ -398,7 +401,7 @@ leat_code leat__producer_publish(leat__producer *p, const uint32_t *partition,
     leat__offer o = {
         .partition = partition, .m = m, .n = n, .fn = fn, .arg = arg
     };
-    return publish(p, &o, err);
+    return publish(p, &o, false, err);
 }
 
 leat_code leat__producer_publish_later(leat__producer *p,
@@ -414,7 +417,7 @@ leat_code leat__producer_publish_later(leat__producer *p,
                       .arg = arg,
                       .later = true,
                       .delay_ms = delay_ms };
-    return publish(p, &o, err);
+    return publish(p, &o, true, err);
 }
 
 /* ---- for lanes.c ------------------------------------------------------ */
@@ -424,7 +427,7 @@ leat_code leat__producer_put_locked(leat__producer *p, leat__offer *o,
 {
     if (p->stopping)
         return leat__producer_closing(p->topic, err);
-    return encode_all(p, o, err);
+    return encode_all(p, o, false, err);
 }
 
 int leat__producer_accept_locked(leat__producer *p, const leat__offer *o)

@@ -401,14 +401,14 @@ static void look_at_retention(leat__producer *p)
     if (!leat__client_clustered(p->client) && !c->stale &&
         leat__conn_waiting(c) + 1 < c->window &&
         leat__outq_left(&c->out) == 0 &&
-        leat__retention_due(p->topic, leat__now_ns()))
+        leat__retention_due(p->topic, leat__now_ns(), LEAT__RETENTION_NS))
         leat__retention_ask(p->topic, c);
 }
 
 static void look_elsewhere(leat__producer *p)
 {
     if (leat__client_clustered(p->client) &&
-        leat__retention_due(p->topic, leat__now_ns()))
+        leat__retention_due(p->topic, leat__now_ns(), LEAT__RETENTION_NS))
         leat__retention_wait(p->topic);
 }
 
@@ -448,10 +448,18 @@ static nap plan_nap(const leat__producer *p)
     z.lingers = p->linger_until_ns != 0;
     if (z.lingers && p->linger_until_ns < z.until_ns)
         z.until_ns = p->linger_until_ns;
-    int64_t ripe = leat__ripening_due(&p->ripening);
-    if (ripe < z.until_ns)
-        z.until_ns = ripe;
     return z;
+}
+
+/* Delayed ones may have been told of just now. */
+static int64_t ripe_at(leat__producer *p)
+{
+    if (p->ripening.count == 0)
+        return INT64_MAX;
+    pthread_mutex_lock(&p->io);
+    int64_t at = leat__ripening_due(&p->ripening);
+    pthread_mutex_unlock(&p->io);
+    return at;
 }
 
 /* With messages waiting, and nothing that will wake us for them, there is no
@@ -477,8 +485,10 @@ static void shorten(leat__producer *p, nap *z, bool sent_all)
         most = leat__deadline_ns(TICK_MS);
     int64_t look = leat__loss_due(p->loss);
     most = look < most ? look : most;
+    look = ripe_at(p);
+    most = look < most ? look : most;
     int64_t soon = leat__deadline_ns(SOON_MS);
-    look = leat__retention_at(p->topic);
+    look = leat__retention_at(p->topic, LEAT__RETENTION_NS);
     look = look < soon ? soon : look;
     most = look < most ? look : most;
     if (most < z->until_ns)

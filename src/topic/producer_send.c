@@ -71,8 +71,8 @@ static void note_failure(leat__verdict *v, const leat_error *e)
 }
 
 /* No id: a script found the log full. */
-static void no_id(const leat__producer *p, const leat_reply *r,
-                  leat__verdict *v)
+static __attribute__((noinline, cold)) void
+no_id(const leat__producer *p, const leat_reply *r, leat__verdict *v)
 {
     leat_error e;
     if (r->type == LEAT_REPLY_INT)
@@ -88,19 +88,29 @@ static void no_id(const leat__producer *p, const leat_reply *r,
 
 /* Its scripts were flushed since it got this one: on the next connection it is
  * told again. */
-static bool forgotten(const leat_reply *r, leat_error *e)
+static bool forgotten(const leat_reply *r)
 {
-    if (!r || !leat__server_error_is(leat_reply_bytes(r), "NOSCRIPT"))
-        return false;
-    leat__fail_retriable(e, LEAT_EBUSY, true,
-                         "the server has forgotten a script since it was sent");
-    return true;
+    return leat__server_error_is(leat_reply_bytes(r), "NOSCRIPT");
 }
 
 /* The server did not take it, and another, or the same one later, may. */
 static bool refusal(const leat_reply *r, const leat_error *e)
 {
-    return r && (e->code == LEAT_EREADONLY || e->code == LEAT_EBUSY);
+    return r &&
+           (e->code == LEAT_EREADONLY || e->code == LEAT_EBUSY || forgotten(r));
+}
+
+static __attribute__((noinline, cold)) void
+note_refused(const leat_reply *r, const leat_error *e, leat__verdict *v)
+{
+    leat_error again;
+    if (r && forgotten(r)) {
+        leat__fail_retriable(
+            &again, LEAT_EBUSY, true,
+            "the server has forgotten a script since it was sent");
+        e = &again;
+    }
+    note_failure(v, e);
 }
 
 /* Verdicts that stand, but perhaps for a proof. */
@@ -112,9 +122,6 @@ static uint64_t stands(const leat__producer *p)
 static void on_added(void *arg, const leat_reply *r, const leat_error *e)
 {
     leat__producer *p = arg;
-    leat_error again;
-    if (e && forgotten(r, &again))
-        e = &again;
     if (e && !r && e->code == LEAT_ECONN) {
         p->back++;
         return;
@@ -124,7 +131,7 @@ static void on_added(void *arg, const leat_reply *r, const leat_error *e)
     p->refused = e && refusal(r, e) ? p->refused + 1 : 0;
     p->conn->stale |= p->refused > 0;
     if (e)
-        note_failure(v, e);
+        note_refused(r, e, v);
     else if (r->type != LEAT_REPLY_STRING ||
              !read_id(p, leat_mem(r->s.p, r->s.n), v))
         no_id(p, r, v);

@@ -34,10 +34,12 @@ static int64_t wait_of(const leat_reply *r)
     return wait && leat_reply_bytes(wait).n > 0 ? leat_reply_int(wait) : -1;
 }
 
+/* After a connection that is lost the next one is used at once, what a server
+ * refuses is not asked again at once. */
 static void on_ripe(void *arg, const leat_reply *r, const leat_error *e)
 {
     leat__ripe *one = arg;
-    int64_t now = leat__now_ns(), ms = e ? -1 : wait_of(r);
+    int64_t now = leat__now_ns(), ms = !e ? wait_of(r) : r ? -1 : 0;
     one->out = false;
     one->due_ns = now + one->calm_ns;
     if (ms >= 0 && ms < one->calm_ns / 1000000)
@@ -86,6 +88,16 @@ leat_code leat__ripe_send(leat__ripe *r, leat_conn *c, leat_error *err)
         r->due_ns = leat__now_ns() + r->calm_ns;
     }
     return rc;
+}
+
+void leat__ripe_soon(leat__ripe *r, int64_t ms)
+{
+    int64_t most = LOOK_NS / 1000000; /* the server's clock may jump */
+    int64_t due = leat__now_ns() + (ms < most ? ms : most) * 1000000;
+    if (due < r->soon_ns)
+        r->soon_ns = due;
+    if (due < r->due_ns)
+        r->due_ns = due;
 }
 
 /* ---- those of a producer ---------------------------------------------- */
@@ -151,14 +163,8 @@ void leat__ripening_add(leat__ripening *r, uint32_t partition, int64_t ms)
     leat__ripe *one = at < r->count && r->of[at]->partition == partition
                           ? r->of[at]
                           : insert(r, at, partition);
-    int64_t most = LOOK_NS / 1000000; /* the server's clock may jump */
-    int64_t due = leat__now_ns() + (ms < most ? ms : most) * 1000000;
-    if (!one)
-        return;
-    if (due < one->soon_ns)
-        one->soon_ns = due;
-    if (due < one->due_ns)
-        one->due_ns = due;
+    if (one)
+        leat__ripe_soon(one, ms);
 }
 
 static bool roomy(const leat_conn *c)

@@ -351,6 +351,7 @@ static void free_consumer(consumer *c)
     leat__buf_release(&c->text);
     leat__buf_release(&c->steps);
     leat__free(c->args);
+    leat__tend_close(c);
     leat__free(c->records);
     leat__free(c->held);
     if (c->wake_fd >= 0)
@@ -438,8 +439,6 @@ static leat_code check_opts(const leat_topic_source_opts *o, leat_error *err)
                          LEAT_LABEL_PARTITION | LEAT_LABEL_CONSUMER, err);
     if (rc == LEAT_OK && (unsigned)o->order > LEAT_ORDER_NONE)
         rc = leat__fail(err, LEAT_EINVAL, "order %d is none", (int)o->order);
-    if (rc == LEAT_OK && o->retry.re_add)
-        rc = leat__fail(err, LEAT_ENOTSUP, "retry.re_add is not built");
     return rc;
 }
 
@@ -591,6 +590,8 @@ static leat_code init(consumer *c, const char *group,
         rc = init_machine(c, &self, o && o->name, err);
     if (rc == LEAT_OK)
         rc = leat__consumer_meters_init(c, err);
+    if (rc == LEAT_OK)
+        rc = leat__tend_open(c, err);
     return rc == LEAT_OK ? join(c, err) : rc;
 }
 

@@ -9,6 +9,9 @@
 #include "topic/retention.h"
 #include <pthread.h>
 
+#define LEAT__LEASE_KEEP   "604800000" /* a week: then it is garbage */
+#define LEAT__ABANDONED_MS INT64_C(604800000)
+
 typedef struct leat__producer leat__producer;
 typedef struct leat__lanes leat__lanes;
 

@@ -447,3 +447,9 @@ bool leat__window_passed(const leat__window *w, uint64_t *count)
     *count = w->count;
     return w->count_known;
 }
+
+void leat__window_skip(leat__window *w, uint64_t count)
+{
+    w->count += count;
+    w->dirty = true;
+}

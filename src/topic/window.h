@@ -157,4 +157,8 @@ leat__id leat__window_cursor(const leat__window *w);
 /* Entries ever in the log up to the cursor; false: not known. */
 bool leat__window_passed(const leat__window *w, uint64_t *count);
 
+/* So many behind it were in the log and will not be read: they count as passed
+ * from now on. */
+void leat__window_skip(leat__window *w, uint64_t count);
+
 #endif

@@ -159,25 +159,94 @@ def seek(k):
            ["start", "", GROUP, "", KEEP, "channel", ""])
 
 
+def letter(k, at, i, group=GROUP):
+    """A dead letter."""
+    return ["XADD", k, at, "g", group, "i", i, "n", 5, "f", 5, "fm", 1, "lm",
+            2, "fe", "no", "le", "no", "e", 9, "r", "", "x", "", "c", 1, "b",
+            "body " + i]
+
+
+def dead(k):
+    """Some of this group and one of another."""
+    return [letter(k, "5-0", "1-0"), letter(k, "6-0", "2-0", "other"),
+            letter(k, "7-0", "3-0")]
+
+
+def discard(k):
+    yield dead(k), [k], ["", "5-0", "6-0", "9-0"]
+
+
+def edit(k):
+    yield dead(k), [k], ["5-0", "b", "another body"]
+
+
+def replay(k):
+    keys = [k, k + "k", k + "d", k + "n", k + "c"]
+    yield ([*dead(k), ["HSET", k + "c", "c", "3-0"]], keys,
+           ["", GROUP, 0, "5-0", "6-0", "7-0"])
+
+
+def republish(k):
+    """The second with a large body."""
+    yield (dead(k), [k, k + "l", k + "b", k + "z"],
+           ["", 0, 0, 20, "5-0", 1, "b", "body 1-0",
+            "6-0", 1, "b", "a body that is large"])
+
+
+def bounded(k):
+    """A small one, and a large one that drops old bodies."""
+    yield [*log(k)], [k], [10, 0, "", "b", "body"]
+    c = k + "x"
+    yield ([*log(c), ["HSET", c + "b", "0-1", "old"],
+            ["ZADD", c + "z", 0, "0-1"]],
+           [c, c + "b", c + "z"],
+           [10, 100, "a body that is large", "a", "x", "@large", "b"])
+
+
+def later(k):
+    yield [*log(k + "l")], [k, k + "s", k + "l"], [
+        "token", 5000, 10, "a", "x", "b", "body"]
+
+
+PACK = ("redis.call('ZADD', KEYS[1], 1, ARGV[1]) "
+        "redis.call('HSET', KEYS[2], ARGV[1], cmsgpack.pack({'b', ARGV[2]}))")
+
+
+def ripe(k):
+    """Two that are due, one of them large."""
+    keys = [k + x for x in ("l", "b", "z", "", "s")]
+    yield ([["EVAL", PACK, 2, k, k + "s", f"token {n}", n * "body"]
+            for n in (1, 20)], keys, [10, 1000, 20, 0])
+
+
 CASES = {
+    "admin/discard": discard, "admin/edit": edit, "admin/replay": replay,
+    "admin/republish": republish,
     "admin/pause": pause, "admin/seek": seek,
     "stream/ack": ack, "stream/autoclaim": autoclaim, "stream/idle": idle,
     "stream/remove": remove, "stream/take": stream_take, "topic/beat": beat,
-    "topic/bury": bury, "topic/hand": hand, "topic/leave": leave,
+    "topic/add": bounded, "topic/bury": bury, "topic/hand": hand,
+    "topic/later": later, "topic/leave": leave, "topic/ripe": ripe,
     "topic/make": make, "topic/renew": renew, "topic/save": save,
     "topic/take": take,
 }
 
 
 def scripts():
-    """Their names and texts, as the library has them."""
-    found = {}
+    """Their names and texts, as the library has them; what is only included
+    by others is none."""
+    found, included = {}, set()
+
+    def include(m):
+        included.add(f"{m[1]}/{m[2]}")
+        return (ROOT / "src" / m[1] / "lua" / f"{m[2]}.lua").read_text()
+
     for path in sorted((ROOT / "src").glob("*/lua/*.lua")):
-        text = re.sub(r'^--#include "(\w+)/(\w+)\.lua"$', lambda m: (
-            ROOT / "src" / m[1] / "lua" / f"{m[2]}.lua").read_text(),
-            path.read_text(), flags=re.M)
+        text = re.sub(r'^--#include "(\w+)/(\w+)\.lua"$', include,
+                      path.read_text(), flags=re.M)
         found[f"{path.parts[-3]}/{path.stem}"] = text
-    return found
+    return {name: text for name, text in found.items()
+            if name not in included}
 
 
 # ---- what a server has ----------------------------------------------------
@@ -213,6 +282,8 @@ def look_at(w, keys):
             value = w.call("GET", key)
         elif kind == "stream":
             value = look_at_stream(w, key)
+        elif kind == "zset":
+            value = w.call("ZRANGE", key, 0, -1, "WITHSCORES")
         elif kind != "none":
             raise RuntimeError(f"{key}: cannot look at a {kind}")
         state.append((key, kind, w.call("PEXPIRETIME", key), value))

@@ -576,7 +576,7 @@ static void a_full_server_republishes_later(void **state)
     (void)state;
     bury_in_all(50);
     redis_do(server, "CONFIG SET maxmemory 1");
-    assert_code(leat_dlq_replay_all(dlq, NULL, &o, &sum, &e), LEAT_EBUSY);
+    assert_code(leat_dlq_replay_all(dlq, NULL, &o, &sum, &e), LEAT_EFULL);
     redis_do(server, "CONFIG SET maxmemory 0");
     assert_int_equal(sum.done, 0);
     assert_int_equal(dead_count(), 150);
