@@ -139,7 +139,8 @@ leat_code leat__dlq_run(const leat_dlq *d, const leat__script *s,
     size_t n = 3 + nkeys + nargs;
     leat_code code = leat_client_call(d->at.client, argv, n, NULL, out, &lost);
     *again = code == LEAT_EUNKNOWN;
-    if (*again || (code != LEAT_OK && lost.retriable))
+    if (*again || code == LEAT_ECONN || code == LEAT_EREADONLY ||
+        code == LEAT_EBUSY)
         code = leat_client_call(d->at.client, argv, n,
                                 &(leat_call_opts){ .idempotent = true }, out,
                                 err);
@@ -180,7 +181,7 @@ leat_code leat__letter_fetch(leat__letter *x, leat_dlq *d, leat__dead_at at,
 
 leat_dead *leat_dlq_get(leat_dlq *d, const char *id, leat_error *err)
 {
-    leat__dead_at at;
+    leat__dead_at at = { 0 };
     if (leat__dead_at_parse(id, &at, err) != LEAT_OK)
         return NULL;
     leat__letter *x = leat__zalloc(sizeof *x, err);

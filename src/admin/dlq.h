@@ -108,7 +108,7 @@ typedef struct leat__batch {
 /* Append a copy to the script's arguments. */
 leat_code leat__batch_arg(leat__batch *b, leat_bytes arg, leat_error *err);
 
-enum { LEAT__MOVE_KEYS = 5, LEAT__MOVE_ARGS = 3 };
+enum { LEAT__MOVE_KEYS = 5, LEAT__MOVE_ARGS = 4 };
 
 /* What is done with dead letters.  The script answers "1" for each that it has
  * moved, see judge in dlq_move.c. */

@@ -18,9 +18,16 @@
 #include <stdio.h>
 
 enum {
-    PENDING = 4096,         /* waiting in all batches */
-    PENDING_BYTES = 8 << 20 /* likewise               */
+    PENDING = 4096,          /* waiting in all batches */
+    PENDING_BYTES = 8 << 20, /* likewise               */
+    HINT_MS = 200            /* between two to one group */
 };
+
+/* Members of a group look for retries now and then, and when they are told. */
+typedef struct hint {
+    int64_t next_ns; /* not before           */
+    bool owed;       /* something moved since */
+} hint;
 
 typedef struct job {
     leat_dlq *dlq;
@@ -32,7 +39,8 @@ typedef struct job {
     uint64_t taken; /* from those that were asked for */
     uint64_t sent;  /* to scripts                     */
     int64_t begun_ns;
-    leat__map open; /* batches by partition and group */
+    leat__map open;  /* batches by partition and group */
+    leat__map hints; /* by group */
     size_t pending, pending_bytes;
 } job;
 
@@ -119,6 +127,52 @@ static void tell_batch(job *j, const leat__batch *b, const leat_reply *r,
         if (i + 1 < b->count)
             at = leat_reply_next(at);
     }
+}
+
+/* ---- waking whom it is for -------------------------------------------- */
+
+/* Only a hint: nobody minds if it is lost or refused. */
+static void give_hint(job *j, const char *group, hint *h)
+{
+    leat__key members;
+    leat__key_members(&members, j->dlq->prefix, j->dlq->name, group);
+    (void)leat_client_call(
+        j->dlq->at.client,
+        LEAT_ARGS(leat_str("PUBLISH"), leat__key_bytes(&members), leat_str("")),
+        NULL, NULL, NULL);
+    h->owed = false;
+    h->next_ns = leat__deadline_ns(HINT_MS);
+}
+
+static void owe_hint(job *j, const char *group)
+{
+    hint *h = leat__map_get(&j->hints, leat_str(group));
+    if (!h) {
+        h = leat__zalloc(sizeof *h, NULL);
+        if (!h || leat__map_put(&j->hints, leat_str(group), h, NULL, NULL) !=
+                      LEAT_OK) {
+            leat__free(h);
+            return;
+        }
+    }
+    h->owed = true;
+    if (leat__now_ns() >= h->next_ns)
+        give_hint(j, group, h);
+}
+
+static void end_hints(job *j)
+{
+    size_t at = 0;
+    leat_bytes name;
+    for (hint *h; (h = leat__map_next(&j->hints, &at, &name));) {
+        char group[LEAT_NAME_MAX + 1];
+        snprintf(group, sizeof group, "%.*s", (int)name.n,
+                 (const char *)name.p);
+        if (h->owed)
+            give_hint(j, group, h);
+        leat__free(h);
+    }
+    leat__map_release(&j->hints);
 }
 
 /* ---- batches ---------------------------------------------------------- */
@@ -235,9 +289,12 @@ static leat_code flush(job *j, leat__batch *b, leat_error *err)
     j->sent += b->count;
     j->pending -= b->count;
     j->pending_bytes -= b->bytes;
+    uint64_t done = j->sum.done;
     if (code == LEAT_OK)
         tell_batch(j, b, r, again);
-    else if (code == LEAT_EUNKNOWN)
+    if (j->how->by_group && !j->opts.dry_run && j->sum.done + again > done)
+        owe_hint(j, b->group);
+    if (code == LEAT_EUNKNOWN)
         tell_unknown(j, b, &e);
     if (code != LEAT_OK && err)
         *err = e;
@@ -313,7 +370,7 @@ static leat_code take(job *j, leat__dead_at at, const leat__letter *x,
 {
     char name[LEAT_NAME_MAX + 16];
     leat_error e = { 0 };
-    const char *group = j->how->by_group ? x->pub.group : "";
+    const char *group = x && j->how->by_group ? x->pub.group : "";
     leat_bytes key = leat_mem(
         name, batch_key(at.partition, group, name, sizeof name));
     leat__batch *b = leat__map_get(&j->open, key);
@@ -425,6 +482,7 @@ leat_code leat__dlq_move(leat_dlq *d, const leat__move *how,
     if (code == LEAT_OK)
         code = flush_all(&j, err);
     drop_all(&j);
+    end_hints(&j);
     if (sum)
         *sum = j.sum;
     if (code == LEAT_OK && j.first.code != LEAT_OK) {

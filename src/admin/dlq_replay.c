@@ -60,8 +60,10 @@ static size_t republish_args(const leat_dlq *d, const leat__batch *b,
     int64_t large = r->large_body == 0 ? LARGE_BODY : r->large_body;
     (void)b;
     out[0] = leat__arg_int(text[0], r->cap);
-    out[1] = leat__arg_int(text[1], large > 0 ? large : 0);
-    return 2;
+    out[1] = leat__arg_int(text[1], r->lossy_maxlen);
+    out[2] = leat__arg_int(text[2],
+                           large > 0 && !d->at.meta.legacy ? large : 0);
+    return 3;
 }
 
 /* Another copy of a message, with the header that says where it is from, or

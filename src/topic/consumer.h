@@ -61,6 +61,7 @@ enum {
     LEAT__SAVES_MAX = 4,  /* of one partition under way                 */
     LEAT__SAVE_SOON = 64, /* settlements that are not kept waiting      */
     LEAT__KEPT_MAX = 64,  /* of one partition in hand                   */
+    LEAT__REPLAYED = 56,  /* room for the name of a dead letter         */
     LEAT__RENEW_MAX = 256 /* leases looked at with one beat             */
 };
 
@@ -128,6 +129,7 @@ struct handed {
     atomic_bool out;
     handed *all; /* of all ever made */
     char reason[LEAT__ERROR_MAX + 1];
+    char replayed[LEAT__REPLAYED]; /* what d.replayed points to          */
 };
 
 /* A message that left the log for a retry, or behind one that did, in hand. */
@@ -140,6 +142,7 @@ struct leat__kept {
     enum { KEPT_WAITS, KEPT_OUT, KEPT_LEAVES } state;
     bool alone;        /* nothing else beside it                         */
     leat__step *begin; /* under way; NULL: the server knows              */
+    char replayed[LEAT__REPLAYED]; /* the dead letter it was, or ""     */
 };
 
 /* The kept messages of one partition, as far as we know. */
@@ -465,12 +468,6 @@ bool leat__deliver_ready(consumer *c, int64_t now_ns, int64_t *due_ns);
 /* Sort what users settled into the windows. */
 void leat__deliver_settled(consumer *c);
 
-void leat__line_add(settled_line *line, leat_delivery *d);
-
-/* An unused one, and back; NULL: no memory. */
-handed *leat__handed_get(consumer *c);
-void leat__handed_put(consumer *c, handed *h);
-
 /* Tell the outcome of all in the line: NULL is good. */
 void leat__line_tell(consumer *c, settled_line *line, const leat_error *e);
 
@@ -537,6 +534,9 @@ int64_t leat__kept_due(const consumer *c);
 /* Something is due by then. */
 void leat__kept_look(part *p, int64_t at_ns);
 
+/* The group was told that something is new: it may be replayed letters. */
+void leat__kept_hint(consumer *c, int64_t now_ns);
+
 /* The next to be handed out, with its attempt counted, and back; NULL: none. */
 leat__kept *leat__kept_take(part *p, bool alone);
 void leat__kept_undo(part *p, leat__kept *k);
@@ -559,7 +559,10 @@ void leat__save_soon(part *p, int64_t since_ns);
 /* When the next is. */
 int64_t leat__save_due(const consumer *c);
 
-/* Nothing of the partition is out or waits to be saved. */
+/* The server knows all that we know. */
+bool leat__save_told(const part *p);
+
+/* The same, and nothing of it is out. */
 bool leat__save_clean(const part *p);
 
 /* ---- prove.c ---------------------------------------------------------- */
@@ -625,6 +628,18 @@ void leat__part_meters_release(part *p);
 
 /* These were handed out. */
 void leat__meter_out(consumer *c, leat_delivery *const *out, int n);
+
+/* At the end of the line. */
+static inline void leat__line_add(settled_line *line, leat_delivery *d)
+{
+    d->next = NULL;
+    if (line->last)
+        line->last->next = d;
+    else
+        line->first = d;
+    line->last = d;
+    line->count++;
+}
 
 static inline bool leat__part_owned(const part *p)
 {

@@ -9,9 +9,10 @@
  *
  * One fetch (due.lua) at a time for each partition, when something is due, as
  * far as is known: after the lease was taken, when the server said, when a step
- * put something there, and now and then, since others may have.  A fetch changes
- * nothing, and nothing is counted until a user receives it: then the server
- * knows before it is handed out, so attempts are exact.
+ * put something there, when the group is told of something new, and now and
+ * then, since others may have put it there.  A fetch changes nothing, and
+ * nothing is counted until a user receives it: then the server knows before it
+ * is handed out, so attempts are exact.
  *
  * At most LEAT__KEPT_MAX are in hand, and they count as in flight.  One is
  * fetched also where there is no room, or a partition that is full of messages
@@ -126,6 +127,12 @@ void leat__kept_look(part *p, int64_t at_ns)
         p->kept.at_ns = at_ns;
 }
 
+void leat__kept_hint(consumer *c, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < c->owned_count; i++)
+        leat__kept_look(c->owned[i], now_ns);
+}
+
 /* ---- fetching --------------------------------------------------------- */
 
 static bool number(const leat_reply *r, uint64_t *out)
@@ -133,6 +140,13 @@ static bool number(const leat_reply *r, uint64_t *out)
     int64_t v = leat_reply_int(r);
     *out = v > 0 ? (uint64_t)v : 0;
     return v >= 0;
+}
+
+/* One that is longer than any name of ours is nobody's. */
+static void set_origin(leat__kept *k, leat_bytes dead)
+{
+    if (dead.n > 0 && dead.n < sizeof k->replayed)
+        memcpy(k->replayed, dead.p, dead.n);
 }
 
 /* {id, fields, n, f, lane, replayed} */
@@ -155,6 +169,7 @@ static leat_code take_one(part *p, const leat_reply *r, leat_error *err)
     *k = (leat__kept){
         .id = id, .n = (uint32_t)n, .f = (uint32_t)f, .lane = lane
     };
+    set_origin(k, leat_reply_bytes(leat_reply_at(r, 5)));
     leat_code rc = leat__chunk_one(&c->chunks, c->topic->opts.codec, id, fields,
                                    &k->held, err);
     if (rc != LEAT_OK) {

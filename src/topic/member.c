@@ -677,8 +677,10 @@ static void not_sent(consumer *c, const leat__group_action *a, int64_t now_ns)
 void leat__member_step(consumer *c, int64_t now_ns)
 {
     leat_error e;
-    if (c->waiter && leat__waiter_wait(c->waiter, 0))
+    if (c->waiter && leat__waiter_wait(c->waiter, 0)) {
         leat__group_hint(c->machine, now_ns);
+        leat__kept_hint(c, now_ns);
+    }
     if (atomic_exchange(&c->beat_wanted, false))
         leat__group_beat_now(c->machine);
     look_for_drained(c, now_ns);

@@ -401,14 +401,14 @@ static void look_at_retention(leat__producer *p)
     if (!leat__client_clustered(p->client) && !c->stale &&
         leat__conn_waiting(c) + 1 < c->window &&
         leat__outq_left(&c->out) == 0 &&
-        leat__retention_due(p->topic, leat__now_ns()))
+        leat__retention_due(p->topic, leat__now_ns(), LEAT__RETENTION_NS))
         leat__retention_ask(p->topic, c);
 }
 
 static void look_elsewhere(leat__producer *p)
 {
     if (leat__client_clustered(p->client) &&
-        leat__retention_due(p->topic, leat__now_ns()))
+        leat__retention_due(p->topic, leat__now_ns(), LEAT__RETENTION_NS))
         leat__retention_wait(p->topic);
 }
 
@@ -488,7 +488,7 @@ static void shorten(leat__producer *p, nap *z, bool sent_all)
     look = ripe_at(p);
     most = look < most ? look : most;
     int64_t soon = leat__deadline_ns(SOON_MS);
-    look = leat__retention_at(p->topic);
+    look = leat__retention_at(p->topic, LEAT__RETENTION_NS);
     look = look < soon ? soon : look;
     most = look < most ? look : most;
     if (most < z->until_ns)

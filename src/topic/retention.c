@@ -22,8 +22,7 @@
 #include <assert.h>
 #include <string.h>
 
-#define AGAIN_MS  5000
-#define FAILED_MS 60000
+#define FAILED_NS INT64_C(60000000000)
 
 enum {
     NUMBER_MOST_BITS = 53, /* of what a script can count with */
@@ -268,34 +267,35 @@ void leat__topic_retention(leat_topic *t, leat_retention *out)
 /* ---- reading it again ------------------------------------------------- */
 
 /* Spread, so that many processes do not ask at once. */
-static int64_t in_about(int64_t now_ns, int64_t ms)
+static int64_t about(int64_t now_ns, int64_t every_ns)
 {
-    int64_t span = ms * INT64_C(1000000);
     uint64_t any = 0;
     (void)leat__random(&any, sizeof any, NULL);
-    return now_ns + span - (int64_t)(any % (uint64_t)(span / 4));
+    return now_ns - (int64_t)(any % (uint64_t)(every_ns / 4));
 }
 
 void leat__retention_begin(leat_topic *t)
 {
     leat__retention_set(&t->retention, &t->meta.retention);
-    atomic_store(&t->retention.due_ns, in_about(leat__now_ns(), AGAIN_MS));
+    atomic_store(&t->retention.read_ns,
+                 about(leat__now_ns(), LEAT__RETENTION_NS));
 }
 
-int64_t leat__retention_at(const leat_topic *t)
+int64_t leat__retention_at(const leat_topic *t, int64_t every_ns)
 {
     if (t->meta.legacy)
         return INT64_MAX;
-    return atomic_load_explicit(&t->retention.due_ns, memory_order_relaxed);
+    return every_ns +
+           atomic_load_explicit(&t->retention.read_ns, memory_order_relaxed);
 }
 
-bool leat__retention_due(leat_topic *t, int64_t now_ns)
+bool leat__retention_due(leat_topic *t, int64_t now_ns, int64_t every_ns)
 {
-    int64_t at = leat__retention_at(t);
-    if (at > now_ns)
+    int64_t was = atomic_load(&t->retention.read_ns);
+    if (t->meta.legacy || now_ns - was < every_ns)
         return false;
-    return atomic_compare_exchange_strong(&t->retention.due_ns, &at,
-                                          in_about(now_ns, AGAIN_MS));
+    return atomic_compare_exchange_strong(&t->retention.read_ns, &was,
+                                          about(now_ns, every_ns));
 }
 
 static void take_in(leat_topic *t, const leat_reply *r)
@@ -352,7 +352,8 @@ void leat__retention_wait(leat_topic *t)
                          &(leat_call_opts){ .timeout_ms = WAIT_MS }, &r,
                          NULL) != LEAT_OK) {
         /* Who waits in vain does other things meanwhile. */
-        atomic_store(&t->retention.due_ns, in_about(leat__now_ns(), FAILED_MS));
+        atomic_store(&t->retention.read_ns,
+                     leat__now_ns() + FAILED_NS - LEAT__RETENTION_NS);
         return;
     }
     take_in(t, r);

@@ -21,8 +21,8 @@ enum {
 typedef struct leat__retention_seen {
     _Atomic uint32_t version; /* odd while it is being written */
     _Atomic int64_t value[LEAT__RETENTION_FIELDS];
-    _Atomic int64_t due_ns; /* when it is to be read again      */
-    atomic_bool warned;     /* that what was read makes no sense */
+    _Atomic int64_t read_ns; /* when it was asked for, about      */
+    atomic_bool warned;      /* that what was read makes no sense */
 } leat__retention_seen;
 
 void leat__retention_get(leat__retention_seen *s, leat_retention *out);
@@ -48,12 +48,14 @@ void leat__retention_pairs(
 bool leat__retention_read(const leat_reply *first, leat_retention *out,
                           leat_bytes *bad);
 
-/* True for one caller, every few seconds: it is to ask, by one of the two
- * below. */
-bool leat__retention_due(leat_topic *t, int64_t now_ns);
+#define LEAT__RETENTION_NS INT64_C(5000000000) /* how often it is to be read */
+
+/* True for one caller, when it was not read for so long: it is to ask, by one of
+ * the two below. */
+bool leat__retention_due(leat_topic *t, int64_t now_ns, int64_t every_ns);
 
 /* When that is next; INT64_MAX: never. */
-int64_t leat__retention_at(const leat_topic *t);
+int64_t leat__retention_at(const leat_topic *t, int64_t every_ns);
 
 /* Ask on this connection, which leads to the topic's meta; the answer is taken
  * in with others. */

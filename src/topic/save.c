@@ -24,11 +24,16 @@
 
 #define RETRY_NS INT64_C(50000000)
 
+bool leat__save_told(const part *p)
+{
+    return p->saves == 0 && p->settled.count == 0 && !p->moves.first &&
+           !leat__window_dirty(p->window);
+}
+
 bool leat__save_clean(const part *p)
 {
-    return p->saves == 0 && p->settled.count == 0 && p->unproven.count == 0 &&
-           leat__window_out(p->window) == 0 && !leat__window_dirty(p->window) &&
-           !p->moves.first && p->kept.waits == p->kept.count;
+    return leat__save_told(p) && p->unproven.count == 0 &&
+           leat__window_out(p->window) == 0 && p->kept.waits == p->kept.count;
 }
 
 static saving *get_saving(consumer *c)
@@ -273,7 +278,7 @@ static bool send_save(part *p)
     }
     s->line = p->settled;
     p->settled = (settled_line){ 0 };
-    p->save_at_ns = INT64_MAX;
+    p->save_at_ns = p->moves.ready ? 0 : INT64_MAX; /* those that had no room */
     p->passed = false;
     p->saves++; /* before: the answer may be there at once */
     if (send_state(p, &w, s, &e) == LEAT_OK)
@@ -299,7 +304,8 @@ static int64_t save_at(const part *p)
      * go with that rather than by themselves just before. */
     bool now = leat__window_unmarked(p->window) ||
                (p->settled.count >= LEAT__SAVE_SOON && !p->reading) ||
-               (p->draining && leat__window_dirty(p->window));
+               ((p->draining || p->c->careful) &&
+                leat__window_dirty(p->window));
     if (p->saves >= LEAT__SAVES_MAX ||
         (!now && p->settled.count == 0 && !p->passed &&
          !leat__moves_ready(&p->moves)))

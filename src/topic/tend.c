@@ -21,16 +21,17 @@
 #include "metrics/metrics.h"
 
 #define MS_NS     INT64_C(1000000)
-#define OFTEN_NS  (1000 * MS_NS)
-#define ATMOST_NS (4000 * MS_NS)
-#define FAILED_NS (5000 * MS_NS)
-#define SOON_NS   (50 * MS_NS)  /* after the policy was asked for           */
-#define LEAST_NS  (200 * MS_NS) /* until something will be too old          */
-#define PIECE_NS  (10 * MS_NS)  /* between two pieces: others work, too     */
-#define NAMES_NS  (1000 * MS_NS)
+#define OFTEN_NS  (1000 * MS_NS) /* or as often as the member is quick: */
+#define OF_A_BEAT 5              /* so many times a beat                */
+#define SOON_NS   (50 * MS_NS)   /* after the policy was asked for           */
+#define LEAST_NS  (200 * MS_NS)  /* until something will be too old          */
+#define PIECE_NS  (5 * MS_NS)    /* between two pieces: others work, too     */
 #define ALARM_NS  (3600 * 1000 * MS_NS)
 
-enum { OUT_MOST = 64 }; /* trims under way */
+enum {
+    OUT_MOST = 64, /* trims under way                                     */
+    SELDOM = 4     /* so many times the pause where nothing happens       */
+};
 
 /* ---- life ------------------------------------------------------------- */
 
@@ -72,6 +73,9 @@ leat_code leat__tend_open(consumer *c, leat_error *err)
                               .prefix = c->topic->prefix,
                               .name = c->topic->name,
                               .meta = c->topic->meta };
+    int64_t beat = c->opts.lease_ms * MS_NS / 3;
+    t->often_ns = beat / OF_A_BEAT < OFTEN_NS ? beat / OF_A_BEAT : OFTEN_NS;
+    t->policy_ns = beat < LEAT__RETENTION_NS ? beat : LEAT__RETENTION_NS;
     return meter(t, c, err);
 }
 
@@ -94,11 +98,12 @@ static int64_t about(int64_t ns)
 
 void leat__tend_begin(part *p)
 {
+    leat__tend *t = p->c->tend;
     p->tending = false;
-    p->tend_pause_ns = OFTEN_NS;
-    p->tend_ns = leat__now_ns() + about(OFTEN_NS);
-    if (p->tend_ns < p->c->tend->next_ns)
-        p->c->tend->next_ns = p->tend_ns;
+    p->tend_pause_ns = t->often_ns;
+    p->tend_ns = leat__now_ns() + about(t->often_ns);
+    if (p->tend_ns < t->next_ns)
+        t->next_ns = p->tend_ns;
 }
 
 /* ---- groups that nobody is in ----------------------------------------- */
@@ -143,6 +148,7 @@ static void look_at_groups(consumer *c, const part *p)
 static int64_t pause_after(part *p, const leat__trim_result *r)
 {
     leat__id cursor = leat__window_cursor(p->window);
+    int64_t often = p->c->tend->often_ns;
     bool moved = leat__id_cmp(cursor, p->tended) != 0;
     p->tended = cursor;
     if (r->again)
@@ -150,8 +156,8 @@ static int64_t pause_after(part *p, const leat__trim_result *r)
     if (r->asks)
         return 0;
     if (moved || r->taken > 0)
-        p->tend_pause_ns = OFTEN_NS;
-    else if (p->tend_pause_ns < ATMOST_NS)
+        p->tend_pause_ns = often;
+    else if (p->tend_pause_ns < SELDOM * often)
         p->tend_pause_ns *= 2;
     int64_t pause = about(p->tend_pause_ns), wait = r->wait_ms * MS_NS;
     if (r->wait_ms >= 0 && wait < pause)
@@ -169,7 +175,7 @@ static void on_trimmed(void *arg, const leat_reply *r, const leat_error *e)
     t->out--;
     t->next_ns = 0;
     p->tending = false;
-    p->tend_ns = leat__now_ns() + FAILED_NS;
+    p->tend_ns = leat__now_ns() + SELDOM * t->often_ns;
     if (!e && leat__trim_read(r, &t->names, &got, &why) != LEAT_OK)
         e = &why;
     if (e) {
@@ -203,7 +209,7 @@ static bool send_trim(part *p, const leat__trim_how *how)
         return true;
     t->out--;
     p->tending = false;
-    p->tend_ns = leat__now_ns() + FAILED_NS;
+    p->tend_ns = leat__now_ns() + SELDOM * t->often_ns;
     leat__drive_failed(c, &e, "trimming");
     return false;
 }
@@ -224,7 +230,7 @@ static void on_names(void *arg, const leat_reply *r, const leat_error *e)
         return;
     }
     leat__drive_failed(c, e, "reading the names of groups");
-    t->next_ns = leat__now_ns() + FAILED_NS;
+    t->next_ns = leat__now_ns() + SELDOM * t->often_ns;
 }
 
 static void ask_names(consumer *c)
@@ -241,7 +247,7 @@ static void ask_names(consumer *c)
             &(leat_send_opts){ .fn = on_names, .arg = c }, NULL) == LEAT_OK)
         return;
     t->asking = false;
-    t->next_ns = leat__now_ns() + FAILED_NS;
+    t->next_ns = leat__now_ns() + SELDOM * t->often_ns;
 }
 
 /* ---- the step --------------------------------------------------------- */
@@ -258,7 +264,7 @@ static bool any_ready(const consumer *c, int64_t now_ns)
 static int64_t next(const consumer *c, int64_t now_ns)
 {
     const leat__tend *t = c->tend;
-    int64_t at = leat__retention_at(c->topic);
+    int64_t at = leat__retention_at(c->topic, t->policy_ns);
     bool full = t->asking || t->out >= OUT_MOST;
     for (uint32_t i = 0; i < c->owned_count && !full; i++) {
         const part *p = c->owned[i];
@@ -275,7 +281,7 @@ static int64_t next(const consumer *c, int64_t now_ns)
 static void trim_some(consumer *c, const leat__trim_how *how, int64_t now_ns)
 {
     leat__tend *t = c->tend;
-    bool fresh = t->names_ns != 0 && now_ns - t->names_ns < NAMES_NS;
+    bool fresh = t->names_ns != 0 && now_ns - t->names_ns < t->often_ns;
     if (t->asking || !any_ready(c, now_ns))
         return;
     if (!fresh) {
@@ -297,14 +303,15 @@ void leat__tend_step(consumer *c, int64_t now_ns)
     if (now_ns < t->next_ns || !c->cmd || c->topic->meta.legacy)
         return;
     t->next_ns = INT64_MAX; /* what fails sets it */
-    bool asked = leat__retention_due(c->topic, now_ns);
+    bool asked = leat__retention_due(c->topic, now_ns, t->policy_ns);
     if (asked)
         leat__retention_ask(c->topic, c->cmd);
     leat__topic_retention(c->topic, &r);
     bool wanted = leat__trim_by(&r, t->bulk, &how);
     if (wanted)
         trim_some(c, &how, now_ns);
-    int64_t at = wanted ? next(c, now_ns) : leat__retention_at(c->topic);
+    int64_t at = wanted ? next(c, now_ns)
+                        : leat__retention_at(c->topic, t->policy_ns);
     if (asked && at > now_ns + SOON_NS)
         at = now_ns + SOON_NS;
     if (at < t->next_ns)

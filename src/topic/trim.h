@@ -10,8 +10,8 @@
 
 enum {
     LEAT__TRIM_GROUPS = 1000, /* with more nothing is trimmed              */
-    LEAT__TRIM_BULK = 10000,  /* entries a call, where nodes can be cut,   */
-    LEAT__TRIM_PIECE = 500    /* and where they are counted                */
+    LEAT__TRIM_BULK = 5000,   /* entries a call, where nodes can be cut,   */
+    LEAT__TRIM_PIECE = 250    /* and where they are counted                */
 };
 
 /* A group of the topic; after these others that the server has. */

@@ -252,10 +252,11 @@ def on_one(o):
         again = harm(run, schedule(o.seed, o.seconds))
         verdict = judge(rig, run.dir, o.seed, run.stuck)
         run.look_at_logs(verdict)
+        run.repetitions(verdict)
         if run.policies:
             run.policies.judge(run, verdict)
+            run.policies.replay(run, verdict)
         verdict["back"], verdict["fell"] = unfenced(run.redis)
-    run.repetitions(verdict)
     verdict["unsettled"] = again
     bad = tuple(k for k in FAULTS if k != "duplicated") + (
         "shared", "repeated", "unsettled", "misplaced", "written_twice",

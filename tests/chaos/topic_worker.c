@@ -15,6 +15,7 @@
  *   timeout=MS      to be sent while the server is away (60000)
  *   window=N        sent and unconfirmed (64)
  *   republish=N     bytes held to be published again after a loss (0)
+ *   later=MS        each is delayed, by any time up to this (0: none is)
  *
  * A consumer writes down each delivery, effect, outcome of a settlement and
  * change of ownership, with partition and fence.
@@ -83,7 +84,7 @@ enum {
 static struct {
     const char *topic, *group, *name, *order, *fail_file;
     int64_t partitions, answer, led, durability, replicas, log;
-    int64_t key, keys, count, rate, timeout, window, republish;
+    int64_t key, keys, count, rate, timeout, window, republish, later;
     int64_t lease, drain, block, in_flight, batch, work, limit, threads;
     int64_t max, delay, most_delay, jitter, fail_key, poison, flaky, reject,
         crash;
@@ -174,6 +175,7 @@ static bool set_number(const char *name, int64_t value)
         { "replicas", &o.replicas },
         { "log", &o.log },
         { "republish", &o.republish },
+        { "later", &o.later },
         { "key", &o.key },
         { "keys", &o.keys },
         { "count", &o.count },
@@ -334,7 +336,7 @@ static void on_published(void *arg, const leat_position *at,
                          const leat_error *e)
 {
     uint64_t id = (uint64_t)(uintptr_t)arg;
-    if (!e && at->ms == 0 && at->seq == 0)
+    if (!e && at->ms == 0 && at->seq == 0 && o.later == 0)
         die("persisted nowhere", NULL);
     if (!e)
         note_at(id, at);
@@ -359,6 +361,11 @@ static void find_partitions(leat_topic *t)
     }
 }
 
+static int64_t delay_of(uint64_t id)
+{
+    return (int64_t)(id * UINT64_C(0x9E3779B97F4A7C15) >> 33) % o.later;
+}
+
 static void publish(leat_topic *t, int64_t i)
 {
     char key[KEY_SIZE], body[64];
@@ -369,8 +376,10 @@ static void publish(leat_topic *t, int64_t i)
     snprintf(body, sizeof body, "%llu", (unsigned long long)id);
     note(LEDGER_ATTEMPT, id);
     leat_msg m = { .key = leat_str(key), .body = leat_str(body) };
-    leat_code rc = leat_topic_publish(t, &m, on_published,
-                                      (void *)(uintptr_t)id, &e);
+    void *arg = (void *)(uintptr_t)id;
+    leat_code rc = o.later ? leat_topic_publish_later(t, &m, delay_of(id),
+                                                      on_published, arg, &e)
+                           : leat_topic_publish(t, &m, on_published, arg, &e);
     if (rc != LEAT_OK)
         note(rc == LEAT_EUNKNOWN ? LEDGER_UNKNOWN : LEDGER_FAIL, id);
 }

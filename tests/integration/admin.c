@@ -620,13 +620,13 @@ static void move(int number, const char *what, const char *id, int n, int f,
         leat_str("leat:{t/1}:dlq"),     leat_str("leat:{t/1}:bodies")
     };
     const leat_bytes args[] = {
-        leat_str(A),         leat_str("9"),      leat_str(num),
-        leat_str("6000-0"),  leat_str("6000-0"), leat_str("6"),
-        leat_str(""),        leat_str(""),       leat_str("g"),
-        leat_str("1000000"), leat_str("100"),    leat_str(num),
-        leat_str(what),      leat_str(id),       leat_str(tries),
-        leat_str(fails),     leat_str(wait),     leat_str(error),
-        leat_str(lane)
+        leat_str(A),        leat_str("9"),      leat_str(num),
+        leat_str("6000-0"), leat_str("6000-0"), leat_str("6"),
+        leat_str(""),       leat_str(""),       leat_str("g"),
+        leat_str("100000"), leat_str("0"),      leat_str("100"),
+        leat_str(""),       leat_str(num),      leat_str(what),
+        leat_str(id),       leat_str(tries),    leat_str(fails),
+        leat_str(wait),     leat_str(error),    leat_str(lane)
     };
     must(leat__script_call(c, &leat__script_topic_move, keys, 8, args,
                            sizeof args / sizeof *args, &r, err));
@@ -742,6 +742,55 @@ static void what_is_pending_is_shown_in_its_three_states(void **state)
     for (int i = 0; i < 4; i++)
         if (i != 1)
             ack(d[i]);
+    leat_source_close(s);
+}
+
+/* The same, by a consumer whose message fails: the next of its key is parked
+ * behind it, another key flows; and what is dropped is out of the way. */
+static void what_a_consumer_put_by_is_shown_and_dropped(void **state)
+{
+    (void)state;
+    add_keyed("t", 0, "a", "1");
+    add_keyed("t", 0, "a", "2");
+    add_keyed("t", 0, "b", "3");
+    leat_source *s = join(
+        &(leat_topic_source_opts){ .order = LEAT_ORDER_KEY,
+                                   .retry = { .backoff = LEAT_BACKOFF_FIXED,
+                                              .delay_ms = 3600000,
+                                              .max_delay_ms = 3600000,
+                                              .no_jitter = true } });
+    leat_delivery *d = next_of(s);
+    assert_body(d, "1");
+    assert_int_equal(leat_delivery_fail(d, "no luck"), LEAT_OK);
+    d = next_of(s);
+    assert_body(d, "3");
+    wait_until(redis_int(server, "ZCARD leat:{t/0}:lane:g") == 2, LONG_MS);
+
+    leat_pending_page *p = pending(NULL);
+    assert_int_equal(p->count, 3);
+    assert_int_equal(p->item[0].state, LEAT_PENDING_RETRY);
+    assert_int_equal(p->item[0].attempts, 1);
+    assert_int_equal(p->item[0].failures, 1);
+    assert_string_equal(p->item[0].error, "no luck");
+    assert_int_equal(p->item[1].state, LEAT_PENDING_PARKED);
+    assert_string_equal(p->item[1].lane, p->item[0].lane);
+    assert_int_equal(p->item[2].state, LEAT_PENDING_OUT);
+    assert_int_equal(p->item[2].attempts, 1);
+    leat_pending_free(p);
+    ack(d);
+    must(leat_source_flush(s, LONG_MS, err));
+    leat_group_info *g = described();
+    assert_int_equal(g->retries, 1);
+    assert_int_equal(g->due, 0);
+    assert_int_equal(g->lanes, 1);
+    assert_int_equal(g->parked, 1);
+    leat_group_info_free(g);
+
+    must_seek("end", .force = true, .drop = true);
+    add_keyed("t", 0, "a", "4");
+    d = next_of(s); /* the lane is gone with what stood in it */
+    assert_body(d, "4");
+    ack(d);
     leat_source_close(s);
 }
 
@@ -963,6 +1012,7 @@ int main(void)
         CASE(a_removal_that_was_cut_is_finished_by_the_next),
         CASE(a_seek_that_was_cut_is_finished_by_the_next),
         CASE(what_is_pending_is_shown_in_its_three_states),
+        CASE(what_a_consumer_put_by_is_shown_and_dropped),
         CASE(what_was_put_by_stays_over_a_seek_unless_dropped),
         CASE(attempts_that_the_cursor_tells_are_shown),
         CASE(a_page_that_cannot_be_is_refused),

@@ -30,7 +30,7 @@ GROUP = "billing"
 ME, OTHER, DEAD = "a" * 32, "b" * 32, "d" * 32
 KEEP = 86400000
 READ_ONLY = {"admin/pending", "redis/clock", "redis/probe", "topic/alive",
-             "topic/sample", "topic/there"}
+             "topic/count", "topic/sample", "topic/there"}
 
 
 # ---- what the scripts are given -------------------------------------------
@@ -80,15 +80,18 @@ def beat(k):
     yield (), [k], [ME, record(1), KEEP]
     yield ((["HSET", k + "b", ME, record(1, 5), OTHER, record(7, 3)],),
            [k + "b"], [ME, record(2, 5, "host 2 1"), KEEP])
+    yield (), [k + "c", k + "cb", k + "cp"], [ME, record(1), KEEP, 15000]
 
 
 def bury(k):
-    yield ((["HSET", k, ME, record(1, 5), DEAD, record(7, 3)],), [k],
+    yield ((["HSET", k, ME, record(1, 5), DEAD, record(7, 3)],
+            ["HSET", k + "b", ME, "1 2", DEAD, "1 2"]), [k, k + "b"],
            [DEAD, record(7, 3)])
 
 
 def leave(k):
-    yield (["HSET", k, ME, record(1, 5), DEAD, record(7, 3)],), [k], [ME]
+    yield ((["HSET", k, ME, record(1, 5), DEAD, record(7, 3)],
+            ["HSET", k + "b", ME, "1 2", DEAD, "1 2"]), [k, k + "b"], [ME])
 
 
 def hand(k):
@@ -97,7 +100,7 @@ def hand(k):
 
 
 def make(k):
-    yield (), [k], [8, "murmur2"]
+    yield (), [k], [8, "murmur2", "max_age", 1000, "forget", "all"]
 
 
 def renew(k):
@@ -131,7 +134,63 @@ def save(k):
             ["HSET", k + "c", "e", 9, "q", 4, "c", "1-0", "m", "3-0", "n", 1,
              "s", "", "t", ""], ["XGROUP", "CREATE", k + "l", GROUP, "1-0"]],
            [k, k + "c", k + "l"],
-           [ME, 9, 5, "3-0", "4-0", 3, "", "", GROUP, KEEP])
+           [ME, 9, 5, "3-0", "4-0", 3, "", "", GROUP, KEEP, 0])
+
+
+def pause(k):
+    yield (), [k], [1, "channel"]
+    yield (["SET", k + "p", 1],), [k + "p"], [0, "channel"]
+
+
+def seek(k):
+    """A live owner is fenced; what is put by goes as well; a new group."""
+    for n, (where, drop) in enumerate((("2-0", ""), ("end", 1))):
+        c = f"{k}{n}"
+        keys = [c + x for x in ("", "c", "l", "k", "d", "n")]
+        yield ([*log(c + "l"), ["HSET", c, "o", OTHER, "e", 9, "to", ""],
+                ["HSET", c + "c", "e", 9, "q", 4, "c", "3-0", "m", "4-0", "n",
+                 3, "s", "4-0", "t", ""],
+                ["XGROUP", "CREATE", c + "l", GROUP, "3-0"],
+                ["HSET", c + "k", "1-0", "x", "1-0m", "y"],
+                ["ZADD", c + "d", 5, "1-0"], ["ZADD", c + "n", 0, "a/1"]],
+               keys, [where, 2, GROUP, "*", KEEP, "channel", drop])
+    yield ([*log(k + "xl")], [k + "x" + x for x in
+                              ("", "c", "l", "k", "d", "n")],
+           ["start", "", GROUP, "", KEEP, "channel", ""])
+
+
+def letter(k, at, i, group=GROUP):
+    """A dead letter."""
+    return ["XADD", k, at, "g", group, "i", i, "n", 5, "f", 5, "fm", 1, "lm",
+            2, "fe", "no", "le", "no", "e", 9, "r", "", "x", "", "c", 1, "b",
+            "body " + i]
+
+
+def dead(k):
+    """Some of this group and one of another."""
+    return [letter(k, "5-0", "1-0"), letter(k, "6-0", "2-0", "other"),
+            letter(k, "7-0", "3-0")]
+
+
+def discard(k):
+    yield dead(k), [k], ["", "5-0", "6-0", "9-0"]
+
+
+def edit(k):
+    yield dead(k), [k], ["5-0", "b", "another body"]
+
+
+def replay(k):
+    keys = [k, k + "k", k + "d", k + "n", k + "c"]
+    yield ([*dead(k), ["HSET", k + "c", "c", "3-0"]], keys,
+           ["", GROUP, 0, "5-0", "6-0", "7-0"])
+
+
+def republish(k):
+    """The second with a large body."""
+    yield (dead(k), [k, k + "l", k + "b", k + "z"],
+           ["", 0, 0, 20, "5-0", 1, "b", "body 1-0",
+            "6-0", 1, "b", "a body that is large"])
 
 
 def bounded(k):
@@ -160,25 +219,61 @@ def ripe(k):
             for n in (1, 20)], keys, [10, 1000, 20, 0])
 
 
+def alter(k):
+    yield (["HSET", k, "partitions", 8, "created", 5, "updated", 5],), [k], [
+        "max_age", 1000, "max_entries", 20, "forget", "all"]
+
+
+def trim(k):
+    """By number, in bulk and the rest of a node, with large bodies; up to a
+    cursor, with a group that is detached."""
+    for n, (keep, entries, abandoned, at) in enumerate((
+            (7, 250, "pin", "240-0"), (1, 6, "detach", "5-0"))):
+        key = f"{k}{n}"
+        yield ([*log(key + "l", entries),
+                ["HSET", key + "b", "1-0", "large", "3-0", "larger", "248-0",
+                 "stays"],
+                ["ZADD", key + "z", 1, "1-0", 3, "3-0", 248, "248-0"],
+                ["HSET", key + "c", "e", 9, "q", 4, "c", at],
+                ["HSET", key + "d", "e", 9, "q", 4, "c", "1-0", "i", 5],
+                ["PEXPIRE", key + "b", KEEP]],
+               [key + "l", key + "b", key + "z", key + "c", key + "e",
+                *([key + "d", key + "f"] if abandoned == "detach" else [])],
+               ["", keep, "never", abandoned, 1000, KEEP, 1000, "",
+                2 if abandoned == "detach" else 1, "here",
+                *(["gone"] if abandoned == "detach" else [])])
+
+
 CASES = {
+    "admin/discard": discard, "admin/edit": edit, "admin/replay": replay,
+    "admin/republish": republish,
+    "admin/pause": pause, "admin/seek": seek,
     "stream/ack": ack, "stream/autoclaim": autoclaim, "stream/idle": idle,
     "stream/remove": remove, "stream/take": stream_take, "topic/beat": beat,
-    "topic/add": bounded, "topic/bury": bury, "topic/hand": hand,
+    "topic/add": bounded, "topic/alter": alter, "topic/bury": bury, "topic/hand": hand,
     "topic/later": later, "topic/leave": leave, "topic/ripe": ripe,
     "topic/make": make, "topic/renew": renew, "topic/save": save,
-    "topic/take": take,
+    "topic/take": take, "topic/trim": trim, "topic/trim60": trim,
 }
 
 
 def scripts():
-    """Their names and texts, as the library has them."""
-    found = {}
+    """Their names and texts, as the library has them; what is only included
+    by others is none."""
+    found, included = {}, set()
+
+    def expand(path):
+        def include(m):
+            included.add(f"{m[1]}/{m[2]}")
+            return expand(ROOT / "src" / m[1] / "lua" / f"{m[2]}.lua")
+
+        return re.sub(r'^--#include "(\w+)/(\w+)\.lua"$', include,
+                      path.read_text(), flags=re.M)
+
     for path in sorted((ROOT / "src").glob("*/lua/*.lua")):
-        text = re.sub(r'^--#include "(\w+)/(\w+)\.lua"$', lambda m: (
-            ROOT / "src" / m[1] / "lua" / f"{m[2]}.lua").read_text(),
-            path.read_text(), flags=re.M)
-        found[f"{path.parts[-3]}/{path.stem}"] = text
-    return found
+        found[f"{path.parts[-3]}/{path.stem}"] = expand(path)
+    return {name: text for name, text in found.items()
+            if name not in included}
 
 
 # ---- what a server has ----------------------------------------------------
@@ -208,6 +303,10 @@ def look_at(w, keys):
         value = None
         if kind == "hash":
             value = pairs(w.call("HGETALL", key))
+        elif kind == "zset":
+            value = w.call("ZRANGE", key, 0, -1, "WITHSCORES")
+        elif kind == "string":
+            value = w.call("GET", key)
         elif kind == "stream":
             value = look_at_stream(w, key)
         elif kind == "zset":

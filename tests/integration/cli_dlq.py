@@ -317,6 +317,25 @@ def removing_asks(b):
     equal(b.left(), [])
 
 
+def what_a_program_rejects_is_replayed_when_it_is_mended(b):
+    b.send("orders", ["good", "bad"], "-p", "1")
+    bad = b.script('x=$(cat); echo $x >>$T/seen; [ "$x" != bad ] && exit\n'
+                   'echo cannot read this >&2; exit 65')
+    exits(b.consume("-q", "--exec", bad, n=2, group="worker"), 0)
+    row, = b.json("dlq", "ls", "orders", "-g", "worker", "--columns",
+                  "id,body,attempts,error")
+    equal((row["body"], row["attempts"], row["error"]),
+          ("bad", 1, "exit status 65: cannot read this"))
+    exits(b.run("dlq", "replay", "orders", row["id"]), 0)
+    equal(b.json("dlq", "ls", "orders", "-g", "worker"), [])
+    mended = b.script("cat >>$T/got; echo $LEAT_REPLAYED_FROM >>$T/from",
+                      "mended")
+    exits(b.consume("-q", "--exec", mended, n=1, group="worker"), 0)
+    equal(b.lines("seen"), ["good", "bad"])
+    equal((b.lines("got"), b.lines("from")), (["bad"], [row["id"]]))
+    equal(b.waiting("worker"), 0)
+
+
 # ---- editing ------------------------------------------------------------
 
 def a_body_is_changed_from_a_file_or_stdin(b):

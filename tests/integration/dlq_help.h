@@ -11,7 +11,7 @@
 #include "redis/script.h"
 #include "topic_help.h"
 
-enum { BURY_AT_ONCE = 100, STEP_ARGS = 8, SAVE_ARGS = 11, IDS = 64 };
+enum { BURY_AT_ONCE = 100, STEP_ARGS = 8, SAVE_ARGS = 13, IDS = 64 };
 
 #define NONCE "0a000000000000000000000000000000"
 
@@ -111,10 +111,10 @@ static inline void bury_logged(const grave *g, char (*ids)[IDS], int n)
                         leat_str(NONCE), leat_str("e"), leat_str("17")));
     int64_t step = cursor_field(keys[1], "k");
     snprintf(q, sizeof q, "%lld", (long long)cursor_field(keys[1], "q") + 1);
-    const char *const save[SAVE_ARGS] = { NONCE,      "17",       q,
-                                          ids[n - 1], ids[n - 1], "",
-                                          "",         "",         g->group,
-                                          "600000",   "255" };
+    const char *const save[SAVE_ARGS] = { NONCE,      "17",     q,   ids[n - 1],
+                                          ids[n - 1], "",       "",  "",
+                                          g->group,   "600000", "0", "255",
+                                          "" };
     for (int i = 0; i < SAVE_ARGS; i++)
         args[i] = leat_str(save[i]);
     for (int i = 0; i < n; i++) {

@@ -402,6 +402,61 @@ static void a_topic_is_described_browsed_and_removed(void **state)
         assert_int_equal(redis_int(cluster_node(rig, i), "DBSIZE"), 0);
 }
 
+/* What the admin verbs do to partitions on several nodes. */
+static void a_group_is_set_right_on_all_nodes(void **state)
+{
+    leat_error e = { 0 };
+    leat_seek *seek = NULL;
+    leat_delivery *d[PARTS];
+    (void)state;
+    leat_topic *t = open_topic(client, NULL);
+    for (uint32_t p = 0; p < PARTS; p++)
+        must(leat_topic_publish_to(t, p, &(leat_msg){ .body = leat_str("x") },
+                                   NULL, NULL, err));
+    must(leat_topic_flush(t, LONG_MS, err));
+    leat_source *s = leat_topic_source(t, "g", NULL, &e);
+    assert_non_null(s);
+    for (int n = 0; n < PARTS;) {
+        int got = leat_source_receive(s, d + n, PARTS - n, 1000, &e);
+        n += got > 0 ? got : 0;
+    }
+    leat_pending_page *page = leat_pending_list(client, "t", "g", NULL, &e);
+    assert_non_null(page);
+    assert_int_equal(page->total, PARTS);
+    leat_pending_free(page);
+    assert_code(leat_group_seek(client, "t", "g", "start", NULL, NULL, &e),
+                LEAT_EBUSY);
+    for (int i = 0; i < PARTS; i++)
+        (void)leat_delivery_ack(d[i]);
+    must(leat_source_flush(s, LONG_MS, err));
+    must(leat_group_seek(client, "t", "g", "start",
+                         &(leat_seek_opts){ .force = true }, &seek, err));
+    assert_int_equal(seek->done, PARTS);
+    assert_int_equal(seek->again, PARTS);
+    leat_seek_free(seek);
+    for (int n = 0; n < PARTS;) { /* each once more, from all nodes */
+        int got = leat_source_receive(s, d, PARTS, 1000, &e);
+        for (int i = 0; i < got; i++, n++)
+            (void)leat_delivery_ack(d[i]);
+    }
+    must(leat_source_flush(s, LONG_MS, err));
+    must(leat_group_pause(client, "t", "g", NULL, err));
+    leat_group_info *g = leat_group_describe(client, "t", "g", NULL, &e);
+    assert_non_null(g);
+    assert_int_equal(g->lag, 0);
+    assert_int_equal(g->alive, 1);
+    assert_true(g->paused_ms > 0);
+    leat_group_info_free(g);
+    must(leat_group_resume(client, "t", "g", NULL, err));
+    assert_code(leat_group_remove(client, "t", "g", NULL, &e), LEAT_EBUSY);
+    leat_source_close(s);
+    must(leat_group_remove(client, "t", "g", NULL, err));
+    leat_topic_close(t);
+    must(leat_topic_remove(client, "t", NULL, err));
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(redis_int(cluster_node(rig, i), "DBSIZE"), 0);
+}
+
 static void following_a_topic_shows_what_comes_to_any_node(void **state)
 {
     leat_error e = { 0 };
@@ -504,6 +559,7 @@ int main(void)
         TEST(caps_large_bodies_and_delays_are_at_home_on_any_node),
         TEST(a_lease_that_went_back_to_an_earlier_owner_is_sorted_out),
         TEST(a_topic_is_described_browsed_and_removed),
+        TEST(a_group_is_set_right_on_all_nodes),
         TEST(following_a_topic_shows_what_comes_to_any_node),
         TEST(a_bare_stream_is_a_topic_of_one_partition),
         TEST(the_command_sends_looks_and_consumes),

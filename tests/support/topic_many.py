@@ -17,10 +17,11 @@ one was killed: so with them producers are left alone.
 import contextlib
 import time
 
-from chaos import FAULTS, Rig, finish, judge, say
+from chaos import FAULTS, Rig, finish, judge, say, wait_for
 from losses import Losses
 from topic_policies import BAD
-from topic_run import IN_FLIGHT, PARTITIONS, PRODUCERS, Run, deals
+from topic_run import (DRAIN_SECONDS, IN_FLIGHT, PARTITIONS, PRODUCERS, Run,
+                       deals)
 from topics import EFFECT, OWNER
 from topologies import TOPOLOGIES, slot_of
 
@@ -200,14 +201,24 @@ class Many(Run):
             yield (int(ms), int(seq)), fields[5].decode()
 
     def producers_ended(self):
+        if self.policies:
+            self.wait_ripe()
         self.losses.unasked(self.place.failovers())
         self.losses.read(self, PARTITIONS)
         self.gone = self.losses.gone()
 
+    def wait_ripe(self):
+        """What is delayed is in no log, and not gone."""
+        def look():
+            for w in list(self.consumers):
+                self.policies.revive(self, w)
+            return self.policies.ripe(self)
+        wait_for(look, DRAIN_SECONDS, "nothing is delayed")
+
     def gone_unseen(self):
         """Of what is gone, what had no effect either."""
-        return sum(not self.ledgers.marked(self.ledgers.effected, r)
-                   for r in self.gone)
+        return sum(not self.ledgers.marked(self.ledgers.effected, r) and
+                   not self.ledgers.doomed(r.id) for r in self.gone)
 
     def drained(self):
         return self.ledgers.read().missing == self.gone_unseen()
@@ -289,6 +300,8 @@ def on_many(o, policies=None):
             again = run.end()
             verdict = run.judge(o.seed)
             verdict["unsettled"] = again
+            if policies:
+                policies.replay(run, verdict)
             bad = faults_of(o, policies)
             rig.bad = any(verdict[k] for k in bad)
     finish(verdict, o.tap, [

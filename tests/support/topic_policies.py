@@ -6,28 +6,35 @@ times than they may, some are rejected, some kill the process that handles them.
 Such a process is started again at once, under its name if it had one.  The
 order is none, key or partition by the seed.
 
-A second group, of one member that nobody harms, never fails.
+A second group, of one member that nobody harms, never fails.  A third producer
+sends with delays, which keep no order but that of the log.
 
 In the end the dead letters are exactly the poison, the rejected and those that
 kill, each once, with its reason, its attempts, and the very fields that the log
 has.  All others had their effect, in the order of the log where there is one.
 The second group saw everything, and has no dead letters.
+
+Then the dead letters are replayed, by a command that is killed in the middle and
+run again, to handlers that now succeed: each has its effect once.
 """
 
 import shutil
 import signal
 
-from chaos import judge, say
-from topics import Ledgers, Worker
+from chaos import BUILD, judge, say, wait_for
+from topics import DELIVERY, EFFECT, Ledgers, Worker
 from wire import Refused
 
 LEAT = "leat:{orders/%d}:%s"
 RATE = 100          # messages a second, of each producer
+LATER = 600         # the keys of those that are delayed
+LAST = 1000         # the keys of the last round
+LONG = 120          # seconds for what must happen
 PLAIN, POISON, FLAKY, REJECTED, CRASHER = range(5)
 HEAD = ("g", "i", "n", "f", "fm", "lm", "fe", "le", "e", "r", "x", "c")
 BAD = ("undead", "innocent", "buried_twice", "mislabelled", "unlike",
        "told_lost", "told_reordered", "told_stuck", "told_repeated",
-       "told_buried")
+       "told_buried", "unreplayed", "replayed_twice")
 
 
 class Fates:
@@ -54,7 +61,7 @@ class Fates:
 
     def doomed(self, number):
         """It becomes a dead letter; nothing of the last round does."""
-        return number >> 32 < 1000 and \
+        return number >> 32 < LAST and \
             self.of(number) in (POISON, REJECTED, CRASHER)
 
     def over(self):
@@ -158,6 +165,14 @@ class Policies:
             group="second", partitions=self.partitions, name="second",
             durability=run.durability, replicas=run.replicas,
             lease=int(run.lease * 1000), in_flight=64, threads=2)
+        run.producers.append(run.worker(
+            "produce", run.producer_url, "producer-later", key=LATER, keys=16,
+            rate=self.rate // 5, republish=run.republish, later=1500))
+
+    @staticmethod
+    def in_order(key):
+        """Its messages are in the log as they were sent."""
+        return not LATER <= key < LAST
 
     def revive(self, run, w):
         """Who died of what he handled comes back.  False: he did not."""
@@ -171,14 +186,21 @@ class Policies:
 
     # ---- is all done? -----------------------------------------------------
 
+    def ripe(self, run):
+        """Nothing is delayed any more."""
+        keys = [LEAT % (i, "later") for i in range(self.partitions)]
+        return not any(run.ask(k, "ZCARD", k) for k in keys)
+
     def drained(self, run):
         try:
-            return not left_in(run, self.partitions, self.group) and \
+            return self.ripe(run) and not left_in(run, self.partitions, self.group) and \
                 not left_in(run, self.partitions, "second")
         except (OSError, Refused):
             return False
 
     def complain(self, run):
+        if not self.ripe(run):
+            say("some are delayed still")
         for group in (self.group, "second"):
             for i, state in left_in(run, self.partitions,
                                     group).items():
@@ -257,3 +279,42 @@ class Policies:
             told_buried=len(list(dead_letters(run, self.partitions,
                                               "second"))))
 
+    # ---- replaying --------------------------------------------------------
+
+    def command(self, run, *more):
+        return run.rig.start([str(BUILD / "leat"), "dlq", "replay", "orders",
+                              "--url", run.consumer_url, "--group",
+                              self.group, "--all", "--yes", *more])
+
+    def replay(self, run, verdict):
+        """All of them, to handlers that succeed."""
+        run.step("replaying")
+        run.ledgers = Ledgers(run.rig.dir / "replay")
+        run.dir = run.ledgers.directory
+        run.dir.mkdir()
+        members = [run.consumer(), run.consumer()]
+        rate = max(len(self.dead) // 2, 1)
+        killed = self.command(run, "--rate", str(rate))
+        wait_for(lambda: run.ledgers.read().of(EFFECT) or
+                 killed.poll() is not None, LONG, "some are replayed")
+        run.rig.kill(killed)
+        code = self.command(run).wait(LONG)
+        try:
+            wait_for(lambda: self.replayed(run), LONG, "all are replayed")
+        except TimeoutError:
+            self.complain(run)
+        seen = [r.id for r in run.ledgers.of(EFFECT)]
+        again = [r for r in run.ledgers.of(DELIVERY) if r.detail != 1]
+        left = list(dead_letters(run, self.partitions, self.group))
+        verdict.update(replayed=len(set(seen)),
+                       unreplayed=len(set(self.dead) ^ set(seen)) + len(left)
+                       + (code != 0),
+                       replayed_twice=len(seen) - len(set(seen)) + len(again))
+        for w in members:
+            w.terminate()
+        run.through(members, "who saw the replay")
+
+    def replayed(self, run):
+        seen = {r.id for r in run.ledgers.read().of(EFFECT)}
+        return seen >= set(self.dead) and \
+            not left_in(run, self.partitions, self.group)

@@ -269,7 +269,9 @@ class Run:
         seen = list(self.late(logs, self.policies.dead)) \
             if self.policies else late
         verdict["late"] = len(late)
-        verdict["misplaced"] = sum(self.ledgers.was_acked(*x) for x in late)
+        verdict["misplaced"] = sum(
+            self.ledgers.was_acked(*x) for x in late
+            if not self.policies or self.policies.in_order(x[0]))
         verdict["written_twice"] = sum(len(log) - len(set(log))
                                        for log in logs)
         verdict["reordered"] = abs(verdict["reordered"] - len(seen))

@@ -1,14 +1,14 @@
+--#include "topic/append.lua"
 -- republish.lua: dead letters of one partition become new messages of its log,
 -- for every group.
 --
--- KEYS  1 dlq     stream of dead letters, see admin/dlq.h
---       2 log     stream
---       3 bodies  hash: id of a log's entry -> its large body
---       4 large   zset: those ids by their milliseconds
+-- KEYS  1 dlq   stream of dead letters, see admin/dlq.h
+--       2 log   3 bodies   4 large   as in append.lua
 -- ARGV  1 "1": only tell what would be done
---       2 entries that the log may have; "0": any number
---       3 bytes above which a value is a large body; "0": none is
---       4... for each: id, number of fields, and their names and values
+--       2 how many entries the log may have; 0: any number
+--       3 how many it keeps at about, settled or not; 0: all
+--       4 longer values than this go beside the log; 0: none
+--       5... for each: id, number of fields, and their names and values
 -- result for each id:
 --       "1"  it is moved
 --       "0"  there is none
@@ -18,28 +18,13 @@
 --
 -- The same again finds "0": nothing is published twice.
 
-local DLQ, LOG = KEYS[1], KEYS[2]
-local dry, cap, most = ARGV[1] == '1', tonumber(ARGV[2]), tonumber(ARGV[3])
+local DLQ, LOG, BODIES, LARGE = unpack(KEYS)
+local dry, cap = ARGV[1] == '1', tonumber(ARGV[2])
+local maxlen, limit = tonumber(ARGV[3]), tonumber(ARGV[4])
 local length = redis.call('XLEN', LOG)
 local room = cap > 0 and cap - length or math.huge
-redis.call('HLEN', KEYS[3]) -- is there anything else of these names?
-redis.call('ZCARD', KEYS[4])
-
--- Take the first value that is too large out of the fields: its name is the
--- last, and the value is returned.
-local function lift(fields)
-    for i = 1, #fields, 2 do
-        if most > 0 and #fields[i + 1] > most then
-            local name, value = fields[i], fields[i + 1]
-            table.remove(fields, i)
-            table.remove(fields, i)
-            fields[#fields + 1] = '@large'
-            fields[#fields + 1] = name
-            return value
-        end
-    end
-    return nil
-end
+redis.call('HLEN', BODIES) -- is there anything else of these names?
+redis.call('ZCARD', LARGE)
 
 local function republish(id, fields)
     if #redis.call('XRANGE', DLQ, id, id) == 0 then
@@ -52,26 +37,26 @@ local function republish(id, fields)
     if dry then
         return '1'
     end
-    local body = lift(fields)
-    local at = redis.pcall('XADD', LOG, '*', unpack(fields))
-    if type(at) == 'table' then
-        return '6'
+    local body = take_large(fields, limit)
+    local at, refused = append(LOG, BODIES, LARGE, maxlen, fields, body)
+    if not at then
+        return '6', refused
     end
     redis.call('XDEL', DLQ, id)
-    if body then
-        redis.call('HSET', KEYS[3], at, body)
-        redis.call('ZADD', KEYS[4], string.match(at, '^%d+'), at)
-    end
     return '1'
 end
 
-local out, i = {}, 4
+local out, i = {}, 5
 while i < #ARGV do
     local count, fields = tonumber(ARGV[i + 1]), {}
     for k = 1, 2 * count do
         fields[k] = ARGV[i + 1 + k]
     end
-    out[#out + 1] = republish(ARGV[i], fields)
+    local answer, refused = republish(ARGV[i], fields)
+    if refused and i == 5 then
+        return refused
+    end
+    out[#out + 1] = answer
     i = i + 2 + 2 * count
 end
 return out

@@ -34,6 +34,27 @@ local function sweep(log, bodies, large)
     end
 end
 
+-- The longest value, if it is over the limit, with its name in its stead; a limit
+-- of 0 is none.
+local function take_large(fields, limit)
+    local at = nil
+    for i = 2, #fields, 2 do
+        if limit > 0 and #fields[i] > limit and
+           (not at or #fields[i] > #fields[at]) then
+            at = i
+        end
+    end
+    if not at then
+        return nil
+    end
+    local name, body = fields[at - 1], fields[at]
+    table.remove(fields, at)
+    table.remove(fields, at - 1)
+    fields[#fields + 1] = '@large'
+    fields[#fields + 1] = name
+    return body
+end
+
 -- Add one entry; body is the value that is kept beside the log, or nil.  maxlen
 -- 0 is none.  The id; or nil and the refusal, and nothing was done.
 local function append(log, bodies, large, maxlen, fields, body)

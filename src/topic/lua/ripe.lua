@@ -22,26 +22,6 @@ local most, bytes = tonumber(ARGV[1]), tonumber(ARGV[2])
 local limit, maxlen = tonumber(ARGV[3]), tonumber(ARGV[4])
 local now = math.floor(now_us() / 1000)
 
--- The longest value, if it is over the limit, with its name in its stead.
-local function take_large(fields)
-    local at = nil
-    for i = 2, #fields, 2 do
-        if limit > 0 and #fields[i] > limit and
-           (not at or #fields[i] > #fields[at]) then
-            at = i
-        end
-    end
-    if not at then
-        return nil
-    end
-    local name, body = fields[at - 1], fields[at]
-    table.remove(fields, at)
-    table.remove(fields, at - 1)
-    fields[#fields + 1] = '@large'
-    fields[#fields + 1] = name
-    return body
-end
-
 local due = redis.call('ZRANGEBYSCORE', later, '-inf', now, 'LIMIT', 0, most)
 local moved = 0
 redis.call('HLEN', laters)
@@ -55,7 +35,7 @@ for _, token in ipairs(due) do
     local packed = redis.call('HGET', laters, token)
     if packed then
         local fields = cmsgpack.unpack(packed)
-        local body = take_large(fields)
+        local body = take_large(fields, limit)
         local id, refused = append(log, bodies, large, maxlen, fields, body)
         if not id then
             return refused

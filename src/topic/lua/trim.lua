@@ -3,6 +3,8 @@
 --
 -- KEYS, ARGV, result, states: as said there.
 
+local NODES = 500 -- at most in a call
+
 -- Whole nodes of the stream whose entries are all below the id, at most so many
 -- entries; how many went.
 local function cut_nodes(log, id, most)

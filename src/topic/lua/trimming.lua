@@ -13,7 +13,8 @@
 --        4 abandoned    "pin" "alarm" "detach"
 --        5 after        milliseconds without a member, for that
 --        6 keep         milliseconds that a lease is given when it is renewed
---        7 most         entries to take in this call; 0: nothing is changed
+--        7 most         entries to take in this call, fewer where they are
+--                       large; 0: nothing is changed
 --        8 how          "" | "force": also what groups have not settled |
 --                       "others": groups that are not leat's count, too
 --        9 groups       how many names of groups follow that have keys above
@@ -46,7 +47,7 @@
 -- abandoned only when it was seen to be for a while.
 
 local LOG, BODIES, LARGE = KEYS[1], KEYS[2], KEYS[3]
-local PAGE, SEEN_MS = 100, 60000
+local SEEN_MS = 60000
 local max_age, max_entries = tonumber(ARGV[1]), tonumber(ARGV[2])
 local forget, policy, after = ARGV[3], ARGV[4], tonumber(ARGV[5])
 local keep, most, how = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
@@ -57,6 +58,13 @@ local facts = stream_facts(LOG)
 if not facts then
     return {0, '0', 0, '', '', '', ''}
 end
+
+-- So that no call takes long: a node has some kilobytes, or one entry that may
+-- be large.
+local length = tonumber(facts['length'])
+local dense = length / math.max(tonumber(facts['radix-tree-keys']), 1)
+local PAGE = dense < 2 and 5 or math.min(100, math.ceil(10 * dense))
+most = math.min(most, math.ceil(dense < 2 and NODES / 8 or NODES * dense))
 
 -- ---- who counts -----------------------------------------------------------
 
@@ -189,8 +197,6 @@ end
 if forget == 'first' and high then
     up_to(high)
 end
-
-local length = tonumber(facts['length'])
 
 -- Up to this id, that one included, at most so many.  Where whole nodes can be
 -- cut nothing is read; what is left of the last node is counted.
