@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "support/allocfail.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- lanes ------------------------------------------------------------ */
