@@ -78,8 +78,8 @@ void leat__kept_forget(part *p)
         next = k->next;
         release(p, k);
     }
-    bool asked = p->kept.asked;
-    p->kept = (kept_line){ .asked = asked };
+    kept_line none = { .asked = p->kept.asked, .epoch = p->kept.epoch };
+    p->kept = none; /* the answer of a fetch may still come */
 }
 
 leat__kept *leat__kept_take(part *p, bool alone)
@@ -198,6 +198,7 @@ static int64_t next_look(const part *p, const leat_reply *wait, int64_t now_ns)
     return now_ns + ns;
 }
 
+/* What is damaged does not keep others waiting. */
 static void take_all(part *p, const leat_reply *r)
 {
     leat_error e = { 0 };
@@ -207,14 +208,16 @@ static void take_all(part *p, const leat_reply *r)
     leat__kept_look(p, next_look(p, at, now));
     at = leat_reply_next(at);
     (void)number(at, &p->kept.total);
-    for (size_t i = 2; i < n && e.code == LEAT_OK && !p->gone; i++) {
+    for (size_t i = 2; i < n && !p->gone; i++) {
         at = leat_reply_next(at);
-        (void)take_one(p, at, &e);
+        if (take_one(p, at, &e) == LEAT_ENOMEM)
+            break;
     }
     if (e.code == LEAT_OK)
         return;
     leat__drive_failed(p->c, &e, "fetching what is due again");
-    p->kept.at_ns = now + RETRY_NS;
+    if (e.code == LEAT_ENOMEM)
+        p->kept.at_ns = now + RETRY_NS;
 }
 
 static void on_due(void *arg, const leat_reply *r, const leat_error *e)

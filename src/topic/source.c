@@ -57,18 +57,24 @@ static bool refused(const leat_delivery *d, int64_t now_ns)
     return leat__part_epoch(p) == d->fence && now_ns < p->retry_ns;
 }
 
-static bool confirmed(leat_delivery **out, int n)
+/* Or nobody will hear of it: then some stay untold. */
+static bool confirmed(leat_delivery **out, int n, bool *untold)
 {
     int64_t now = leat__now_ns();
-    for (int i = 0; i < n; i++)
-        if (!confirmed_one(out[i]) && !refused(out[i], now))
+    for (int i = 0; i < n; i++) {
+        if (confirmed_one(out[i]))
+            continue;
+        if (!refused(out[i], now))
             return false;
+        *untold = true;
+    }
     return true;
 }
 
-/* On a cluster each node is told by itself: what one did not hear of goes back,
- * the rest is given out.  A node that does not answer is left alone for a
- * while: the others' messages would wait with each try. */
+/* What the server did not hear of goes back, the rest is given out: on a cluster
+ * each node is told by itself, and any server may refuse a save.  A node that
+ * does not answer is left alone for a while: the others' messages would wait
+ * with each try. */
 static int keep_told(consumer *c, leat_delivery **out, int n)
 {
     int64_t now = leat__now_ns();
@@ -99,12 +105,12 @@ static int announce(consumer *c, leat_delivery **out, int n)
         until = now + TELL_NS;
     leat__read_more(c, now);
     leat__save_step(c, now);
-    bool told = leat__drive_flush(c);
-    while (told && !confirmed(out, n)) {
+    bool told = leat__drive_flush(c), some = c->clustered;
+    while (told && !confirmed(out, n, &some)) {
         leat__drive(c, until);
         told = c->cmd && leat__now_ns() < until;
     }
-    if (c->cmd && c->clustered)
+    if (c->cmd && (c->clustered || (told && some)))
         return keep_told(c, out, n);
     if (told)
         return n;

@@ -152,6 +152,84 @@ static void order_is_kept_while_partitions_move_key_by_key(void **state)
     told_free(w.l);
 }
 
+/* ---- failures --------------------------------------------------------- */
+
+enum { FAILING = 360 };
+
+/* Every message fails at first, every tenth is rejected at last. */
+static int handle_failing(leat_source *s, int *seen)
+{
+    leat_delivery *d[32];
+    int done = 0, n = leat_source_receive(s, d, 32, 50, NULL);
+    for (int i = 0; i < n; i++) {
+        char text[16] = "";
+        leat_bytes b = leat_delivery_msg(d[i])->body;
+        memcpy(text, b.p, b.n < 15 ? b.n : 15);
+        long k = strtol(text, NULL, 10);
+        seen[k]++;
+        if (leat_delivery_attempt(d[i]) == 1) {
+            (void)leat_delivery_fail(d[i], "at first");
+        } else if (k % 10 == 0) {
+            (void)leat_delivery_reject(d[i], "at last");
+            done++;
+        } else {
+            (void)leat_delivery_ack(d[i]);
+            done++;
+        }
+    }
+    return done;
+}
+
+static int64_t on_all(const char *command, const char *key)
+{
+    int64_t sum = 0;
+    for (int p = 0; p < PARTS; p++)
+        sum += redis_int(cluster_node(rig, node_of(p)), "%s leat:{t/%d}:%s",
+                         command, p, key);
+    return sum;
+}
+
+static void what_fails_is_tried_again_while_partitions_move(void **state)
+{
+    int seen[FAILING] = { 0 }, done = 0, moves = 0;
+    (void)state;
+    told *l = told_new(FAILING);
+    leat_topic *t = open_topic(client, NULL);
+    for (int i = 0; i < FAILING; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "k%d", i % KEYS);
+        must(told_publish(l, t, i, key, err));
+    }
+    must(leat_topic_flush(t, LONG_MS, err));
+    leat_topic_source_opts o = {
+        .order = LEAT_ORDER_KEY, .retry = { .delay_ms = 20, .no_jitter = true }
+    };
+    leat_error e = { 0 };
+    leat_source *s = leat_topic_source(t, "g", &o, &e);
+    assert_non_null(s);
+    int64_t end = wait_now_ms() + LONG_MS;
+    while (done < FAILING && wait_now_ms() < end) {
+        done += handle_failing(s, seen);
+        if (done > 100 * moves && moves < 3) {
+            char key[64];
+            log_key(key, sizeof key, moves);
+            assert_true(
+                cluster_move(rig, cluster_slot(key), (node_of(moves) + 1) % 3));
+            moves++;
+        }
+    }
+    assert_int_equal(done, FAILING);
+    (void)leat_source_flush(s, LONG_MS, NULL);
+    for (int i = 0; i < FAILING; i++)
+        assert_true(seen[i] >= 2);
+    wait_until(on_all("HLEN", "kept:g") == 0, LONG_MS);
+    assert_int_equal(on_all("ZCARD", "lane:g"), 0);
+    assert_int_equal(on_all("XLEN", "dlq"), FAILING / 10);
+    leat_source_close(s);
+    leat_topic_close(t);
+    told_free(l);
+}
+
 /* What the group needs to live moves as well: members, registry. */
 static void a_group_goes_on_while_its_own_keys_move(void **state)
 {
@@ -555,6 +633,7 @@ int main(void)
         TEST(a_batch_over_the_nodes_is_accepted_whole_or_not_at_all),
         TEST(order_is_kept_while_partitions_move_key_by_key),
         TEST(a_group_goes_on_while_its_own_keys_move),
+        TEST(what_fails_is_tried_again_while_partitions_move),
         TEST(a_silent_node_delays_only_its_own_partitions),
         TEST(caps_large_bodies_and_delays_are_at_home_on_any_node),
         TEST(a_lease_that_went_back_to_an_earlier_owner_is_sorted_out),
