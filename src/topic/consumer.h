@@ -468,12 +468,6 @@ bool leat__deliver_ready(consumer *c, int64_t now_ns, int64_t *due_ns);
 /* Sort what users settled into the windows. */
 void leat__deliver_settled(consumer *c);
 
-void leat__line_add(settled_line *line, leat_delivery *d);
-
-/* An unused one, and back; NULL: no memory. */
-handed *leat__handed_get(consumer *c);
-void leat__handed_put(consumer *c, handed *h);
-
 /* Tell the outcome of all in the line: NULL is good. */
 void leat__line_tell(consumer *c, settled_line *line, const leat_error *e);
 
@@ -634,6 +628,18 @@ void leat__part_meters_release(part *p);
 
 /* These were handed out. */
 void leat__meter_out(consumer *c, leat_delivery *const *out, int n);
+
+/* At the end of the line. */
+static inline void leat__line_add(settled_line *line, leat_delivery *d)
+{
+    d->next = NULL;
+    if (line->last)
+        line->last->next = d;
+    else
+        line->first = d;
+    line->last = d;
+    line->count++;
+}
 
 static inline bool leat__part_owned(const part *p)
 {

@@ -43,12 +43,11 @@ static bool confirmed_one(const leat_delivery *d)
 {
     const handed *h = (const handed *)d;
     const part *p = h->part;
-    if (leat__part_epoch(p) != d->fence)
+    if ((!d->redelivered && !h->kept) || leat__part_epoch(p) != d->fence)
         return true;
     if (h->kept)
         return !h->kept->begin;
-    return !d->redelivered ||
-           (p->saves == 0 && !leat__window_unmarked(p->window));
+    return p->saves == 0 && !leat__window_unmarked(p->window);
 }
 
 /* The server refused the save that would have told it. */
