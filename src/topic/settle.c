@@ -15,10 +15,10 @@
  *              lane stands still,
  *              a step `keep`
  *
- * An entry of the window stays OUT until a save carries its step, and is done in
- * that one: the server never hears that it is settled without hearing where it
- * went.  Where there is no memory for a step the partition is given up and taken
- * anew: what was settled is handed out again.
+ * An entry of the window stays OUT until a save carries its step, and is done
+ * in that one: the server never hears that it is settled without hearing where
+ * it went.  Where there is no memory for a step the partition is given up and
+ * taken anew: what was settled is handed out again.
  */
 #include "base/log.h"
 #include "base/mem.h"

@@ -4,8 +4,8 @@
  *
  * The same few messages fail, wait, are rejected and become dead letters, each
  * time with one cut: before, inside and after every script that is sent, and
- * before and inside every answer.  Whatever was cut, each ends where it belongs,
- * once.
+ * before and inside every answer.  Whatever was cut, each ends where it
+ * belongs, once.
  */
 #include "support/tcpfault.h"
 #include "topic_help.h"

@@ -201,7 +201,7 @@ static void steps_are_written_as_the_script_reads_them(void **state)
     keep->f = 1;
     keep->delay_ms = 1500;
     keep->lane = 0x0123456789abcdefU;
-    strcpy(keep->error, "no");
+    snprintf(keep->error, sizeof keep->error, "no");
     dead->lane = LEAT__LANE_STAR;
     assert_int_equal(leat__buf_str(&dead->extra, "1:a1:b", NULL), LEAT_OK);
     leat__moves_add(&m, keep);
