@@ -201,7 +201,8 @@ static leat_verdict run_program(consuming *s, leat_ctx *x, const sighting *m)
         return not_started(s, x, m, &r);
     case RAN_CANCELLED:
         tell(m, x, "no longer ours: its program was ended");
-        return leat_ctx_nack(x, 0);
+        (void)leat_ctx_fail(x, "its program was ended with leat consume");
+        return leat_ctx_nack(x, 0); /* no reason to wait */
     case RAN_KILLED:
         snprintf(what, sizeof what, "killed by signal %d", r.status);
         break;

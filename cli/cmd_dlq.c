@@ -39,33 +39,46 @@ bool letters_open(cli *c, letters *l, int *code)
     return false;
 }
 
-/* Milliseconds behind the seconds, and the zone behind them. */
+/* Take ".789" off the front; what is beyond milliseconds is ignored. */
+static int64_t fraction(const char **s)
+{
+    int64_t ms = 0;
+    int digits = 0;
+    if (**s != '.')
+        return 0;
+    for (++*s; **s >= '0' && **s <= '9'; ++*s, digits++)
+        ms = digits < 3 ? ms * 10 + (**s - '0') : ms;
+    for (; digits > 0 && digits < 3; digits++)
+        ms *= 10;
+    return ms;
+}
+
+/* "Z" or "+01:00" in seconds. */
+static bool zone(const char *s, int64_t *out)
+{
+    char *end = NULL;
+    *out = 0;
+    if (strcmp(s, "Z") == 0)
+        return true;
+    if ((*s != '+' && *s != '-') || strlen(s) != 6 || s[3] != ':')
+        return false;
+    long hours = strtol(s + 1, &end, 10);
+    if (end != s + 3)
+        return false;
+    long minutes = strtol(s + 4, &end, 10);
+    *out = (hours * 60 + minutes) * (*s == '-' ? -60 : 60);
+    return *end == '\0' && hours >= 0 && minutes >= 0;
+}
+
+/* What stands behind the seconds; without a zone it is the local time. */
 static bool rest_of_time(const char *s, struct tm *tm, int64_t *ms)
 {
-    long zone = 0, part = 0;
-    if (*s == '.') {
-        int digits = 0;
-        for (s++; *s >= '0' && *s <= '9'; s++, digits++)
-            part = digits < 3 ? part * 10 + (*s - '0') : part;
-        for (; digits > 0 && digits < 3; digits++)
-            part *= 10;
-    }
-    time_t at;
-    if (*s == '\0') {
-        tm->tm_isdst = -1;
-        at = mktime(tm);
-    } else {
-        char sign = *s;
-        int hours = 0, minutes = 0, end = 0;
-        if (strcmp(s, "Z") != 0 &&
-            ((sign != '+' && sign != '-') ||
-             sscanf(s + 1, "%2d:%2d%n", &hours, &minutes, &end) != 2 ||
-             s[1 + end]))
-            return false;
-        zone = (hours * 60L + minutes) * (sign == '-' ? -60 : 60);
-        at = timegm(tm) - zone;
-    }
-    *ms = (int64_t)at * 1000 + part;
+    int64_t part = fraction(&s), off = 0;
+    tm->tm_isdst = -1;
+    if (*s != '\0' && !zone(s, &off))
+        return false;
+    time_t at = *s != '\0' ? timegm(tm) : mktime(tm);
+    *ms = ((int64_t)at - off) * 1000 + part;
     return at > 0;
 }
 
@@ -311,13 +324,12 @@ static int list(cli *c, leat_dlq_walk *w, output *out, uint64_t *n,
 {
     char room[ERROR_SHOWN + 4], last[LEAT_DEAD_ID] = "";
     leat_dead x;
-    int got = 0, code = 0;
+    int code = 0;
     bool table = is_table(c), flush = flushable(c);
     uint64_t limit = (uint64_t)value_count(c, "limit");
     if (limit == 0 && isatty(STDOUT_FILENO) == 1)
         limit = PAGE;
-    while (code == 0 && !stop_signal &&
-           (got = leat_dlq_walk_next(w, &x, err)) == 1) {
+    while (code == 0 && !stop_signal && leat_dlq_walk_next(w, &x, err) == 1) {
         if (limit && *n == limit) {
             note("there are more: --after %s goes on", last);
             break;

@@ -49,6 +49,15 @@ static void show_seek(output *out, const leat_seek *s)
     }
 }
 
+/* Up to three digits; what is behind them. */
+static const char *thousandths(const char *s, int *out)
+{
+    *out = 0;
+    for (int worth = 100; worth > 0 && *s >= '0' && *s <= '9'; worth /= 10)
+        *out += worth * (*s++ - '0');
+    return s;
+}
+
 /* 2026-01-31, with T12:34, T12:34:56, .789 and Z behind it: of the clock in
  * Greenwich.  False: it is none. */
 static bool date_parse(const char *text, int64_t *ms)
@@ -58,14 +67,11 @@ static bool date_parse(const char *text, int64_t *ms)
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         struct tm t = { 0 };
         const char *end = strptime(text, forms[i], &t);
-        int part = 0, n = 0;
+        int part = 0;
         if (!end)
             continue;
-        if (i == 0 && sscanf(end, ".%3d%n", &part, &n) == 1) {
-            for (int digits = n - 1; digits < 3; digits++)
-                part *= 10;
-            end += n;
-        }
+        if (i == 0 && *end == '.')
+            end = thousandths(end + 1, &part);
         end += *end == 'Z';
         *ms = (int64_t)timegm(&t) * 1000 + part;
         return *end == '\0' && *ms >= 0;

@@ -104,6 +104,9 @@ int run_topic_create(cli *c)
     if (!leat_partitioner_find(value_text(c, "partitioner"), &spec.partitioner))
         return fail(EXIT_BUG, "please report this", "no partitioner '%s'",
                     value_text(c, "partitioner"));
+    code = retention_options(c, &spec.retention);
+    if (code != 0)
+        return code;
     leat_client *client = client_open(c, value_text(c, "url"), "leat-topic",
                                       &code);
     if (!client)
@@ -194,6 +197,14 @@ static const column info_columns[] = {
     { "rate", COLUMN_REAL, false },
     { "dead", COLUMN_COUNT, false },
     { "delayed", COLUMN_COUNT, false },
+    { "max_age_ms", COLUMN_COUNT, false },
+    { "max_entries", COLUMN_COUNT, false },
+    { "cap", COLUMN_COUNT, false },
+    { "lossy_maxlen", COLUMN_COUNT, false },
+    { "forget", COLUMN_TEXT, false },
+    { "abandoned", COLUMN_TEXT, false },
+    { "abandoned_ms", COLUMN_COUNT, false },
+    { "large_body", COLUMN_COUNT, false },
 };
 
 static const column partition_columns[] = {
@@ -212,6 +223,25 @@ static void rate_or_null(output *out, double rate)
         output_null(out);
 }
 
+/* Zero is no bound. */
+static void bound(output *out, int64_t n)
+{
+    output_count(out, n > 0 ? n : -1);
+}
+
+/* With the defaults, as they hold. */
+static void show_retention(output *out, const leat_retention *r)
+{
+    bound(out, r->max_age_ms);
+    bound(out, r->max_entries);
+    bound(out, r->cap);
+    bound(out, r->lossy_maxlen);
+    output_text(out, leat_forget_name(r->forget));
+    output_text(out, leat_abandoned_name(r->abandoned));
+    bound(out, r->abandoned_ms ? r->abandoned_ms : INT64_C(604800000));
+    bound(out, r->large_body ? r->large_body : 65536);
+}
+
 static void show_info(output *out, const leat_topic_info *t)
 {
     output_text(out, t->name);
@@ -226,6 +256,7 @@ static void show_info(output *out, const leat_topic_info *t)
     rate_or_null(out, t->rate);
     output_number(out, t->dead);
     output_number(out, t->delayed);
+    show_retention(out, &t->retention);
 }
 
 static void show_partitions(output *out, const leat_topic_info *t)

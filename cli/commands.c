@@ -240,11 +240,14 @@ const command commands[] = {
               "of four partitions, a producer, and three consumer processes "
               "of one group.  In the middle one of them is killed with -9; "
               "the others take over its partitions when its lease of two "
-              "seconds has run out.  Each process writes down what it did, "
-              "and from that is counted what was sent, handled, handled "
-              "again, lost, and whether the messages of each key came in "
-              "order.  Exits with 1 if one is lost or out of order.  Leaves "
-              "nothing behind.\n\n"
+              "seconds has run out.  One order cannot be handled: it is "
+              "tried three times, is a dead letter, and is replayed in the "
+              "end, when the bug is fixed.  Each process writes down what it "
+              "did, and from that is counted what was sent, handled, handled "
+              "again, retried, replayed, lost, and whether the messages of "
+              "each key came in order.  Exits with 1 if one is lost or out of "
+              "order, or that order did not come to this end.  Leaves nothing "
+              "behind.\n\n"
               "Only --url or --context on the command line make it use "
               "another server, so that no demo runs on a server that merely "
               "is configured; there its keys start with leat-demo- and are "
@@ -326,6 +329,37 @@ const command commands[] = {
       .options = topic_create_options,
       .examples = topic_create_examples,
       .run = run_topic_create },
+    { .noun = "topic",
+      .verb = "alter",
+      .aliases = "set",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "change what is kept of a topic",
+      .text = "Only what is given changes.  Members and senders learn of it "
+              "within seconds.  Nothing that some group has not settled is "
+              "taken away, but with --lossy-maxlen, --forget first, and from "
+              "a group that is detached: it is told when it comes back.",
+      .options = topic_alter_options,
+      .examples = topic_alter_examples,
+      .run = run_topic_alter },
+    { .noun = "topic",
+      .verb = "trim",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "take the oldest messages from a topic",
+      .text = "The members of groups do this by themselves, by what leat topic "
+              "alter says; without --max-entries and --older-than, so does "
+              "this.  Says how many went, how many are held back only because "
+              "groups have not settled them, and the group that holds back "
+              "most.  With --force these go, too: it asks first on a terminal, "
+              "elsewhere it needs --yes.",
+      .options = topic_trim_options,
+      .examples = topic_trim_examples,
+      .run = run_topic_trim },
     { .noun = "topic",
       .verb = "ls",
       .aliases = "list",

@@ -31,6 +31,83 @@
         "codec", 0, VALUE_CHOICE, "CODEC", initial, words, false, false, help  \
     }
 
+/* What is kept of a topic. */
+#define RETENTION_OPTIONS(forget, abandoned)                                   \
+    { "max-age",                                                               \
+      0,                                                                       \
+      VALUE_DURATION,                                                          \
+      "TIME",                                                                  \
+      NULL,                                                                    \
+      NULL,                                                                    \
+      false,                                                                   \
+      false,                                                                   \
+      "Older messages may go, once every group has settled them; 0: of any "   \
+      "age they stay." },                                                      \
+        { "max-entries",                                                       \
+          0,                                                                   \
+          VALUE_NUMBER,                                                        \
+          "N",                                                                 \
+          NULL,                                                                \
+          NULL,                                                                \
+          false,                                                               \
+          false,                                                               \
+          "What a partition has more may go, the oldest first, once every "    \
+          "group has settled it; 0: any number stays." },                      \
+        { "cap",                                                               \
+          0,                                                                   \
+          VALUE_NUMBER,                                                        \
+          "N",                                                                 \
+          NULL,                                                                \
+          NULL,                                                                \
+          false,                                                               \
+          false,                                                               \
+          "With so many in a partition, sending to it is refused for now; 0: " \
+          "never." },                                                          \
+        { "lossy-maxlen",                                                      \
+          0,                                                                   \
+          VALUE_NUMBER,                                                        \
+          "N",                                                                 \
+          NULL,                                                                \
+          NULL,                                                                \
+          false,                                                               \
+          false,                                                               \
+          "With more in a partition the oldest go, settled or not; 0: "        \
+          "never." },                                                          \
+        { "forget",                                                            \
+          0,                                                                   \
+          VALUE_CHOICE,                                                        \
+          "WHEN",                                                              \
+          forget,                                                              \
+          "never all first",                                                   \
+          false,                                                               \
+          false,                                                               \
+          "When a message goes, beside its age and number: as soon as all "    \
+          "groups have settled it, the first one has, or never." },            \
+        { "abandoned",                                                         \
+          0,                                                                   \
+          VALUE_CHOICE,                                                        \
+          "HOW",                                                               \
+          abandoned,                                                           \
+          "pin alarm detach",                                                  \
+          false,                                                               \
+          false,                                                               \
+          "What of a group without members for long: pin keeps its messages, " \
+          "alarm also logs it, detach lets them go." },                        \
+        { "abandoned-after",                                                   \
+          0,                                                                   \
+          VALUE_DURATION,                                                      \
+          "TIME",                                                              \
+          NULL,                                                                \
+          NULL,                                                                \
+          false,                                                               \
+          false,                                                               \
+          "How long that is; 0: seven days." },                                \
+    {                                                                          \
+        "large-body", 0, VALUE_TEXT, "BYTES", NULL, NULL, false, false,        \
+            "Longer bodies are kept beside the log; 0: 65536; none: all are "  \
+            "in it."                                                           \
+    }
+
 const option topic_create_options[] = {
     { "partitions", 'n', VALUE_COUNT, "N", "1", NULL, false, false,
       "How many partitions it has, at most 16384." },
@@ -38,6 +115,12 @@ const option topic_create_options[] = {
       false,
       "How a key chooses its partition: murmur2 as Kafka's clients do, java "
       "as redis-streaming, ring by consistent hashing, round-robin, random." },
+    RETENTION_OPTIONS("never", "pin"),
+    { 0 },
+};
+
+const option topic_alter_options[] = {
+    RETENTION_OPTIONS(NULL, NULL),
     { 0 },
 };
 
@@ -64,6 +147,10 @@ const option topic_send_options[] = {
       "The media type of every body." },
     { "partition", 'p', VALUE_NUMBER, "N", NULL, NULL, false, false,
       "Send to this partition, whatever the key." },
+    { "delay", 0, VALUE_DURATION, "TIME", NULL, NULL, false, false,
+      "To be in the topic so much later, by the server's clock; until then "
+      "they "
+      "wait beside it." },
     { "auto-create", 0, VALUE_NONE, NULL, NULL, NULL, false, false,
       "Make the topic if there is none." },
     { "partitions", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
@@ -114,6 +201,16 @@ const option group_lag_options[] = {
 
 const option topic_rm_options[] = {
     FORCE_OPTION("Also while members of its groups live."),
+    DRY_RUN_OPTION,
+    { 0 },
+};
+
+const option topic_trim_options[] = {
+    { "max-entries", 0, VALUE_NUMBER, "N", NULL, NULL, false, false,
+      "So many stay in each partition." },
+    { "older-than", 0, VALUE_DURATION, "TIME", NULL, NULL, false, false,
+      "What is older goes." },
+    FORCE_OPTION("Also what groups have not settled: they lose it."),
     DRY_RUN_OPTION,
     { 0 },
 };
@@ -204,6 +301,23 @@ const option consume_options[] = {
 const example topic_create_examples[] = {
     { "leat topic create orders --partitions 4",
       "four partitions, keys placed as Kafka's clients place them" },
+    { "leat topic create events --max-age 7d --abandoned detach",
+      "a week is kept, longer what a group that lives has not read" },
+    { 0 },
+};
+
+const example topic_alter_examples[] = {
+    { "leat topic alter orders --max-age 7d", "a week is enough" },
+    { "leat topic alter orders --cap 1000000 --max-age 0",
+      "senders wait instead" },
+    { 0 },
+};
+
+const example topic_trim_examples[] = {
+    { "leat topic trim orders --older-than 1d --dry-run",
+      "how much would go, and who holds back the rest?" },
+    { "leat topic trim orders --max-entries 0 --force --yes",
+      "empty it, whoever reads it" },
     { 0 },
 };
 
@@ -222,6 +336,8 @@ const example topic_send_examples[] = {
     { "echo hello | leat topic send orders", "one message" },
     { "leat topic send orders -K , <orders.csv",
       "a message a line, the key before the first comma" },
+    { "echo wake up | leat topic send alarms --delay 90s",
+      "for whoever reads it in a minute and a half" },
     { "leat topic send photos --key cat --file cat.jpg -t image",
       "a whole file as one message" },
     { "find . -print0 | leat topic send files -0 --auto-create -n 4",

@@ -181,7 +181,7 @@ leat_code leat__letter_fetch(leat__letter *x, leat_dlq *d, leat__dead_at at,
 
 leat_dead *leat_dlq_get(leat_dlq *d, const char *id, leat_error *err)
 {
-    leat__dead_at at;
+    leat__dead_at at = { 0 };
     if (leat__dead_at_parse(id, &at, err) != LEAT_OK)
         return NULL;
     leat__letter *x = leat__zalloc(sizeof *x, err);

@@ -370,7 +370,7 @@ static leat_code take(job *j, leat__dead_at at, const leat__letter *x,
 {
     char name[LEAT_NAME_MAX + 16];
     leat_error e = { 0 };
-    const char *group = j->how->by_group ? x->pub.group : "";
+    const char *group = x && j->how->by_group ? x->pub.group : "";
     leat_bytes key = leat_mem(
         name, batch_key(at.partition, group, name, sizeof name));
     leat__batch *b = leat__map_get(&j->open, key);

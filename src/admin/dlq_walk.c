@@ -284,7 +284,7 @@ static leat_code copy_filter(leat_dlq_walk *w, const leat_dead_filter *f,
         return LEAT_ENOMEM;
     if (f->key.p && !(w->key = leat__alloc(f->key.n + 1, err)))
         return LEAT_ENOMEM;
-    if (f->key.n)
+    if (f->key.p && f->key.n)
         memcpy(w->key, f->key.p, f->key.n);
     w->filter.group = w->group;
     w->filter.error = w->error;

@@ -19,6 +19,7 @@
 #include "redis/script.h"
 #include "topic/look.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -336,20 +337,36 @@ static void write_token(const leat_pending *p, char out[TOKEN])
              (unsigned long long)p->position.seq);
 }
 
+/* A number up to `most` and the character behind it, which are taken off. */
+static bool next_number(const char **s, char behind, uint64_t most,
+                        uint64_t *out)
+{
+    char *end = NULL;
+    if (**s < '0' || **s > '9')
+        return false;
+    errno = 0;
+    *out = strtoull(*s, &end, 10);
+    bool good = errno == 0 && *end == behind && *out <= most;
+    *s = end + (*end != '\0');
+    return good;
+}
+
 static leat_code read_token(const char *text, leat_pending *out,
                             leat_error *err)
 {
-    unsigned long long ms, seq;
-    int end = 0;
-    *out = (leat_pending){ 0 };
-    if (sscanf(text, "%u:%u:%llu-%llu%n", &out->attempts, &out->partition, &ms,
-               &seq, &end) != 4 ||
-        text[end] != '\0')
+    const char *s = text;
+    uint64_t attempts, partition, ms, seq;
+    if (!next_number(&s, ':', UINT32_MAX, &attempts) ||
+        !next_number(&s, ':', UINT32_MAX, &partition) ||
+        !next_number(&s, '-', UINT64_MAX, &ms) ||
+        !next_number(&s, '\0', UINT64_MAX, &seq))
         return leat__fail(err, LEAT_EINVAL,
                           "'%.60s' is not the end of a page: give `next` of "
                           "the page before",
                           text);
-    out->position = (leat_position){ .ms = ms, .seq = seq };
+    *out = (leat_pending){ .attempts = (uint32_t)attempts,
+                           .partition = (uint32_t)partition,
+                           .position = { .ms = ms, .seq = seq } };
     return LEAT_OK;
 }
 

@@ -164,7 +164,8 @@ static leat_code reserve(filling *f, const leat_reply *r)
 }
 
 /* The fields of one entry, and the bytes from the first to the last. */
-static leat_code copy_fields(filling *f, const leat_reply *list)
+static inline __attribute__((always_inline)) leat_code
+copy_fields(filling *f, const leat_reply *list)
 {
     const leat_reply *r = list + 1, *end = r + list->n;
     leat_bytes *to = leat__fields_begin(f->chunk->fields, list->n / 2, f->err);
@@ -309,9 +310,10 @@ size_t leat__chunk_fill(leat__chunk_pool *pool, const leat_codec *codec,
     return n;
 }
 
-leat_code leat__chunk_one(leat__chunk_pool *pool, const leat_codec *codec,
-                          leat__id id, const leat_reply *fields,
-                          leat__held **held, leat_error *err)
+LEAT__COLD leat_code leat__chunk_one(leat__chunk_pool *pool,
+                                     const leat_codec *codec, leat__id id,
+                                     const leat_reply *fields,
+                                     leat__held **held, leat_error *err)
 {
     if (fields->type != LEAT_REPLY_ARRAY || fields->n % 2 != 0)
         return leat__fail(err, LEAT_EPROTO, "a message without fields");

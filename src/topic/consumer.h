@@ -5,6 +5,7 @@
  *   drive.c    who drives: the thread in a call, or the background thread
  *   member.c   carries out what the group's state machine decides
  *   read.c     reads the logs of owned partitions into their windows
+ *   again.c    failed messages that are published again instead
  *   bodies.c   gets the bodies that are kept beside a log, a few ahead
  *   wait.c     waits for entries, where each partition needs its own connection
  *   deliver.c  hands out what the windows give, takes back what is settled
@@ -124,6 +125,7 @@ struct handed {
     leat__settle verdict;
     int64_t delay_ms; /* of a nack; -1: as the policy says               */
     int64_t settled_ns;
+    uint32_t again; /* of d.attempt: as other messages, see again.c      */
     atomic_bool out;
     handed *all; /* of all ever made */
     char reason[LEAT__ERROR_MAX + 1];
@@ -210,6 +212,7 @@ struct part {
     struct leat__bodies *bodies; /* that are on their way, or NULL  */
     bool starved;                /* more bodies than may be held    */
     leat__ripe ripe;             /* delayed messages                */
+    bool passed;                 /* entries that are not for us     */
     uint64_t read_epoch, renew_epoch;
     leat__id begin;      /* where the group started                  */
     leat__id reached;    /* by our last lease, if there was one      */
@@ -231,7 +234,8 @@ struct part {
     leat__id looked_from;
     leat__id looked_good; /* up to here none is missing that is not told    */
     leat__key log, cursor, lease;
-    leat__key kept_key, due_key, lane_key, dlq_key, bodies_key;
+    leat__key kept_key, due_key, lane_key, dlq_key, bodies_key, later_key,
+        laters_key;
 };
 
 typedef struct consumer_meters {
@@ -413,6 +417,22 @@ size_t leat__bodies_take(part *p, leat__held **held, size_t n);
 /* Must it not be read, because bodies are on their way, or too many here? */
 bool leat__bodies_wait(const part *p);
 
+/* ---- again.c ---------------------------------------------------------- */
+
+/* How often it was published again for this group; is it another group's? */
+uint32_t leat__again_count(const consumer *c, const leat_msg *m);
+bool leat__again_others(const consumer *c, const leat_msg *m);
+
+/* It is, and has been read: settle it, nobody is told. */
+void leat__again_pass(part *p, leat__entry *e);
+
+/* The fields of the message that follows this one, packed.  False: it has to be
+ * kept as it is. */
+bool leat__again_pack(const handed *h, leat__buf *to);
+
+/* "<length>:<bytes>" */
+leat_code leat__settle_pack(leat__buf *to, leat_bytes b, leat_error *err);
+
 /* ---- ripen.c ---------------------------------------------------------- */
 
 /* Let owned partitions' delayed messages ripen. */
@@ -447,12 +467,6 @@ bool leat__deliver_ready(consumer *c, int64_t now_ns, int64_t *due_ns);
 
 /* Sort what users settled into the windows. */
 void leat__deliver_settled(consumer *c);
-
-void leat__line_add(settled_line *line, leat_delivery *d);
-
-/* An unused one, and back; NULL: no memory. */
-handed *leat__handed_get(consumer *c);
-void leat__handed_put(consumer *c, handed *h);
 
 /* Tell the outcome of all in the line: NULL is good. */
 void leat__line_tell(consumer *c, settled_line *line, const leat_error *e);
@@ -614,6 +628,18 @@ void leat__part_meters_release(part *p);
 
 /* These were handed out. */
 void leat__meter_out(consumer *c, leat_delivery *const *out, int n);
+
+/* At the end of the line. */
+static inline void leat__line_add(settled_line *line, leat_delivery *d)
+{
+    d->next = NULL;
+    if (line->last)
+        line->last->next = d;
+    else
+        line->first = d;
+    line->last = d;
+    line->count++;
+}
 
 static inline bool leat__part_owned(const part *p)
 {

@@ -26,17 +26,6 @@
 
 /* ---- the line of settled ones ----------------------------------------- */
 
-void leat__line_add(settled_line *line, leat_delivery *d)
-{
-    d->next = NULL;
-    if (line->last)
-        line->last->next = d;
-    else
-        line->first = d;
-    line->last = d;
-    line->count++;
-}
-
 static void remember_bad(consumer *c, const leat_error *e)
 {
     pthread_mutex_lock(&c->lock);
@@ -169,29 +158,49 @@ static leat_delivery *take_inbox(consumer *c)
 
 static void sort_in(handed *h, int64_t since_ns, settled_line *stale)
 {
-    consumer *c = h->part->c;
-    c->outs--;
-    if (c->alone == h)
-        c->alone = NULL;
-    if (leat__part_epoch(h->part) == h->d.fence)
-        leat__settle_one(h, since_ns);
-    else
+    part *p = h->part;
+    if (leat__part_epoch(p) != h->d.fence) {
         leat__line_add(stale, &h->d);
+        return;
+    }
+    if (h->verdict != LEAT__SETTLE_ACK || h->kept || p->blocks.count > 0) {
+        leat__settle_one(h, since_ns);
+        return;
+    }
+    leat__window_done(p->window, h->entry);
+    if (p->settled.count == 0)
+        leat__save_soon(p, since_ns);
+    leat__line_add(&p->settled, &h->d);
+}
+
+/* They are with users no more. */
+static LEAT__COLD void forget_alone(consumer *c, const leat_delivery *d)
+{
+    for (; d; d = d->next)
+        if (d == &c->alone->d) {
+            c->alone = NULL;
+            return;
+        }
 }
 
 void leat__deliver_settled(consumer *c)
 {
     settled_line stale = { 0 };
+    uint32_t n = 0;
     if (!atomic_load_explicit(&c->inbox, memory_order_relaxed))
         return;
     leat_delivery *d = take_inbox(c);
     int64_t since = d ? ((handed *)d)->settled_ns : 0;
     if (since == 0)
         since = leat__now_ns();
+    if (c->alone)
+        forget_alone(c, d);
     for (leat_delivery *next; d; d = next) {
         next = d->next;
+        n++;
         sort_in((handed *)d, since, &stale);
     }
+    c->outs -= n;
     if (stale.count == 0)
         return;
     leat_error e;
@@ -202,7 +211,7 @@ void leat__deliver_settled(consumer *c)
 
 /* ---- handing out ------------------------------------------------------ */
 
-void leat__handed_put(consumer *c, handed *h)
+static void put_handed(consumer *c, handed *h)
 {
     if (!h)
         return;
@@ -210,7 +219,7 @@ void leat__handed_put(consumer *c, handed *h)
     c->spare = h;
 }
 
-handed *leat__handed_get(consumer *c)
+static inline handed *get_handed(consumer *c)
 {
     if (!c->spare)
         c->spare = (handed *)atomic_exchange_explicit(&c->recycled, NULL,
@@ -228,8 +237,16 @@ handed *leat__handed_get(consumer *c)
     return h;
 }
 
+static inline uint64_t lane_of(const part *p, uint64_t lane)
+{
+    if (p->c->opts.order == LEAT_ORDER_PARTITION)
+        return (uint64_t)p->index + 1;
+    return lane;
+}
+
 /* What is the same of every delivery. */
-static void fill(part *p, leat__held *held, handed *h)
+static inline __attribute__((always_inline)) void
+fill(part *p, leat__held *held, handed *h)
 {
     consumer *c = p->c;
     leat_delivery *d = &h->d;
@@ -237,14 +254,16 @@ static void fill(part *p, leat__held *held, handed *h)
     h->held = held;
     leat__held_keep(held);
     d->msg = *held->msg;
+    h->again = 0;
+    if (d->msg.header_count > 0) {
+        h->again = leat__again_count(c, &d->msg);
+        d->attempt += h->again;
+    }
     d->from = c->from;
-    d->position = (leat_position){ held->id.ms, held->id.seq, 0 };
     d->fence = leat__part_epoch(p);
     d->error = held->error;
     d->partition = p->index + 1;
     d->redelivered = d->attempt > 1;
-    if (c->opts.order == LEAT_ORDER_PARTITION)
-        d->lane = (uint64_t)p->index + 1;
     atomic_store_explicit(&h->out, true, memory_order_relaxed);
     leat__delivery_arm(
         d, &c->base,
@@ -259,7 +278,7 @@ static int from_window(consumer *c, part *p, int64_t now_ns,
         leat__entry *e = leat__window_take(p->window, now_ns);
         if (!e)
             break;
-        handed *h = leat__handed_get(c);
+        handed *h = get_handed(c);
         if (!h) {
             leat__window_back(p->window, e, 0, true);
             break;
@@ -268,21 +287,23 @@ static int from_window(consumer *c, part *p, int64_t now_ns,
         h->kept = NULL;
         h->d.replayed.n = 0;
         h->d.attempt = e->attempts;
-        h->d.lane = e->lane;
+        h->d.position = (leat_position){ e->id.ms, e->id.seq, 0 };
+        h->d.lane = lane_of(p, e->lane);
         fill(p, e->user, h);
         out[n++] = &h->d;
     }
     return n;
 }
 
-static int from_kept(part *p, bool alone, leat_delivery **out, int max)
+static LEAT__COLD int from_kept(part *p, bool alone, leat_delivery **out,
+                                int max)
 {
     int n = 0;
     while (n < max) {
-        handed *h = leat__handed_get(p->c);
+        handed *h = get_handed(p->c);
         leat__kept *k = h ? leat__kept_take(p, alone) : NULL;
         if (!k) {
-            leat__handed_put(p->c, h);
+            put_handed(p->c, h);
             break;
         }
         h->entry = NULL;
@@ -290,7 +311,8 @@ static int from_kept(part *p, bool alone, leat_delivery **out, int max)
         memcpy(h->replayed, k->replayed, sizeof h->replayed);
         h->d.replayed = leat_str(h->replayed);
         h->d.attempt = k->n;
-        h->d.lane = k->lane;
+        h->d.position = (leat_position){ k->id.ms, k->id.seq, 0 };
+        h->d.lane = lane_of(p, k->lane);
         fill(p, k->held, h);
         out[n++] = &h->d;
     }
@@ -455,7 +477,7 @@ void leat__deliver_undo(consumer *c, leat_delivery **out, int n)
             c->alone = NULL;
         atomic_store_explicit(&h->out, false, memory_order_relaxed);
         leat__held_drop(h->held);
-        leat__handed_put(c, h);
+        put_handed(c, h);
     }
 }
 

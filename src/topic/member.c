@@ -129,6 +129,8 @@ static part *part_of(consumer *c, uint32_t index)
     other_key(p, &p->lane_key, "lane", c->group);
     other_key(p, &p->dlq_key, "dlq", NULL);
     other_key(p, &p->bodies_key, "bodies", NULL);
+    other_key(p, &p->later_key, "later", NULL);
+    other_key(p, &p->laters_key, "laters", NULL);
     leat__part_meters_init(p);
     return c->parts[index] = p;
 }

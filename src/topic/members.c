@@ -106,12 +106,13 @@ leat_group_member *leat__members_find(const leat__members *m, const char *nonce)
 /* "<ms> <lease ms>" */
 static void note_beat(const reading *x, leat_group_member *m, leat_bytes text)
 {
-    char copy[64];
-    long long at, lease;
+    char copy[64], *end = copy;
     snprintf(copy, sizeof copy, "%.*s", (int)text.n,
              text.p ? (const char *)text.p : "");
-    if (sscanf(copy, "%lld %lld", &at, &lease) != 2)
+    long long at = strtoll(copy, &end, 10);
+    if (end == copy || *end != ' ')
         return;
+    long long lease = strtoll(end, NULL, 10);
     m->beat_age_ms = x->now_ms > at ? x->now_ms - at : 0;
     m->alive = m->beat_age_ms < lease;
 }

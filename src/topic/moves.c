@@ -146,7 +146,8 @@ static leat_bytes put_lanes(const leat__moves *m, leat__buf *text)
 
 static void put_step(const leat__step *s, leat__buf *text, leat_bytes *to)
 {
-    static const char *const words[] = { "keep", "begin", "done", "dead" };
+    static const char *const words[] = { "keep", "begin", "done", "dead",
+                                         "again" };
     to[0] = put_number(text, s->number);
     to[1] = leat_str(words[s->what]);
     to[2] = leat__id_format(s->id, room(text, LEAT__ID_TEXT));

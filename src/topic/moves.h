@@ -24,7 +24,8 @@ typedef enum leat__step_what {
     LEAT__STEP_KEEP = 0,
     LEAT__STEP_BEGIN,
     LEAT__STEP_DONE,
-    LEAT__STEP_DEAD
+    LEAT__STEP_DEAD,
+    LEAT__STEP_AGAIN
 } leat__step_what;
 
 typedef struct leat__step leat__step;
@@ -43,7 +44,7 @@ struct leat__step {
     struct handed *handed; /* whose settlement it is, until it is carried    */
     struct leat__kept
         *kept;       /* or NULL                                        */
-    leat__buf extra; /* dead: names and values, packed                 */
+    leat__buf extra; /* dead, again: names and values, packed          */
     char error[LEAT__ERROR_MAX + 1];
 };
 

@@ -71,8 +71,8 @@ static void note_failure(leat__verdict *v, const leat_error *e)
 }
 
 /* No id: a script found the log full. */
-static __attribute__((noinline, cold)) void no_id(const leat__producer *p, const leat_reply *r,
-                  leat__verdict *v)
+static __attribute__((noinline, cold)) void
+no_id(const leat__producer *p, const leat_reply *r, leat__verdict *v)
 {
     leat_error e;
     if (r->type == LEAT_REPLY_INT)
@@ -86,7 +86,6 @@ static __attribute__((noinline, cold)) void no_id(const leat__producer *p, const
     note_failure(v, &e);
 }
 
-
 /* Its scripts were flushed since it got this one: on the next connection it is
  * told again. */
 static bool forgotten(const leat_reply *r)
@@ -97,8 +96,8 @@ static bool forgotten(const leat_reply *r)
 /* The server did not take it, and another, or the same one later, may. */
 static bool refusal(const leat_reply *r, const leat_error *e)
 {
-    return r && (e->code == LEAT_EREADONLY || e->code == LEAT_EBUSY ||
-                 forgotten(r));
+    return r &&
+           (e->code == LEAT_EREADONLY || e->code == LEAT_EBUSY || forgotten(r));
 }
 
 static __attribute__((noinline, cold)) void

@@ -43,10 +43,14 @@ void leat__read_into(part *p, leat__held *h)
         leat__held_drop(h);
         return;
     }
-    leat__entry *e = leat__window_push(p->window, h->id, lane(c, h), h);
+    bool others = h->msg->header_count > 0 && leat__again_others(c, h->msg);
+    leat__entry *e = leat__window_push(p->window, h->id,
+                                       others ? 0 : lane(c, h), h);
     c->in_rings++;
     if (!e)
         leat__held_drop(h);
+    else if (others)
+        leat__again_pass(p, e);
     else if (p->blocks.count > 0)
         leat__park_read(p, e);
 }

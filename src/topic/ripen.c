@@ -90,6 +90,16 @@ leat_code leat__ripe_send(leat__ripe *r, leat_conn *c, leat_error *err)
     return rc;
 }
 
+void leat__ripe_soon(leat__ripe *r, int64_t ms)
+{
+    int64_t most = LOOK_NS / 1000000; /* the server's clock may jump */
+    int64_t due = leat__now_ns() + (ms < most ? ms : most) * 1000000;
+    if (due < r->soon_ns)
+        r->soon_ns = due;
+    if (due < r->due_ns)
+        r->due_ns = due;
+}
+
 /* ---- those of a producer ---------------------------------------------- */
 
 void leat__ripening_init(leat__ripening *r, leat_topic *t, uint32_t most)
@@ -153,14 +163,8 @@ void leat__ripening_add(leat__ripening *r, uint32_t partition, int64_t ms)
     leat__ripe *one = at < r->count && r->of[at]->partition == partition
                           ? r->of[at]
                           : insert(r, at, partition);
-    int64_t most = LOOK_NS / 1000000; /* the server's clock may jump */
-    int64_t due = leat__now_ns() + (ms < most ? ms : most) * 1000000;
-    if (!one)
-        return;
-    if (due < one->soon_ns)
-        one->soon_ns = due;
-    if (due < one->due_ns)
-        one->due_ns = due;
+    if (one)
+        leat__ripe_soon(one, ms);
 }
 
 static bool roomy(const leat_conn *c)

@@ -27,6 +27,9 @@ typedef struct leat__ripe {
 /* Run it once.  The answer sets due_ns. */
 leat_code leat__ripe_send(leat__ripe *r, leat_conn *c, leat_error *err);
 
+/* One is due in so long. */
+void leat__ripe_soon(leat__ripe *r, int64_t ms);
+
 /* How far apart looks are where so many partitions are looked at. */
 int64_t leat__ripe_calm(uint32_t partitions);
 

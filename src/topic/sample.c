@@ -50,7 +50,7 @@ static int64_t pending(const consumer *c)
     int64_t sum = total(c, LEAT__SAMPLE_WAITING);
     for (uint32_t i = 0; i < c->owned_count && sum >= 0; i++)
         if (c->owned[i]->window)
-            sum += leat__window_out(c->owned[i]->window);
+            sum += leat__window_out(c->owned[i]->window) - c->owned[i]->claimed;
     return sum;
 }
 
@@ -130,18 +130,11 @@ static leat__id after(leat__id id)
 static leat_code ask(part *p)
 {
     consumer *c = p->c;
-    const leat_topic *t = c->topic;
-    leat__key kept, dlq, bodies;
     char id[LEAT__ID_TEXT];
-    leat__key_part(&kept, t->prefix, t->name, t->meta.legacy, p->index, "kept",
-                   c->group);
-    leat__key_part(&dlq, t->prefix, t->name, t->meta.legacy, p->index, "dlq",
-                   NULL);
-    leat__key_part(&bodies, t->prefix, t->name, t->meta.legacy, p->index,
-                   "bodies", NULL);
     const leat_bytes keys[] = { leat__key_bytes(&p->log),
-                                leat__key_bytes(&kept), leat__key_bytes(&dlq),
-                                leat__key_bytes(&bodies) };
+                                leat__key_bytes(&p->kept_key),
+                                leat__key_bytes(&p->dlq_key),
+                                leat__key_bytes(&p->bodies_key) };
     const leat_bytes from = leat__id_format(
         after(leat__window_cursor(p->window)), id);
     p->sample_epoch = leat__part_epoch(p);

@@ -159,7 +159,7 @@ static void pop(consumer *c, part *p)
 
 enum {
     STATE_ARGS = 11,
-    MOVE_KEYS = 8,
+    MOVE_KEYS = 10,
     ARGS_MAX = STATE_ARGS + 2 + LEAT__MOVE_MAX * LEAT__STEP_ARGS
 };
 
@@ -205,10 +205,11 @@ static leat_code send_move(part *p, const leat_bytes *state, saving *s,
     consumer *c = p->c;
     char most[LEAT__NUMBER];
     const leat_bytes keys[MOVE_KEYS] = {
-        leat__key_bytes(&p->lease),   leat__key_bytes(&p->cursor),
-        leat__key_bytes(&p->log),     leat__key_bytes(&p->kept_key),
-        leat__key_bytes(&p->due_key), leat__key_bytes(&p->lane_key),
-        leat__key_bytes(&p->dlq_key), leat__key_bytes(&p->bodies_key)
+        leat__key_bytes(&p->lease),     leat__key_bytes(&p->cursor),
+        leat__key_bytes(&p->log),       leat__key_bytes(&p->kept_key),
+        leat__key_bytes(&p->due_key),   leat__key_bytes(&p->lane_key),
+        leat__key_bytes(&p->dlq_key),   leat__key_bytes(&p->bodies_key),
+        leat__key_bytes(&p->later_key), leat__key_bytes(&p->laters_key)
     };
     if (!c->args)
         c->args = leat__calloc(ARGS_MAX, sizeof *c->args, err);
@@ -278,6 +279,7 @@ static bool send_save(part *p)
     s->line = p->settled;
     p->settled = (settled_line){ 0 };
     p->save_at_ns = p->moves.ready ? 0 : INT64_MAX; /* those that had no room */
+    p->passed = false;
     p->saves++; /* before: the answer may be there at once */
     if (send_state(p, &w, s, &e) == LEAT_OK)
         return true;
@@ -305,7 +307,8 @@ static int64_t save_at(const part *p)
                ((p->draining || p->c->careful) &&
                 leat__window_dirty(p->window));
     if (p->saves >= LEAT__SAVES_MAX ||
-        (!now && p->settled.count == 0 && !leat__moves_ready(&p->moves)))
+        (!now && p->settled.count == 0 && !p->passed &&
+         !leat__moves_ready(&p->moves)))
         return INT64_MAX;
     return now || p->save_at_ns < p->retry_ns ? p->retry_ns : p->save_at_ns;
 }

@@ -8,6 +8,8 @@
  *              lane stands still;
  *              or `dead`, as the
  *              policy says
+ *              with re_add a step   the same
+ *              `again`
  *   release    back into the        a step `keep`, due at once
  *              window, or, if its
  *              lane stands still,
@@ -123,7 +125,7 @@ static void put_error(leat__step *s, leat_bytes text)
     s->error[n] = '\0';
 }
 
-static leat_code pack(leat__buf *to, leat_bytes b, leat_error *err)
+leat_code leat__settle_pack(leat__buf *to, leat_bytes b, leat_error *err)
 {
     leat_code rc = leat__buf_printf(to, err, "%zu:", b.n);
     return rc == LEAT_OK ? leat__buf_add(to, b.p, b.n, err) : rc;
@@ -143,7 +145,7 @@ static void ask_extra(const consumer *c, const leat_failure *f, leat__step *s)
         put_error(s, error);
     const leat_bytes *pairs = leat_fields_pairs(extra);
     for (size_t i = 0; i < 2 * leat_fields_count(extra) && rc == LEAT_OK; i++)
-        rc = pack(&s->extra, pairs[i], &e);
+        rc = leat__settle_pack(&s->extra, pairs[i], &e);
     if (rc != LEAT_OK)
         s->extra.n = 0;
     leat_fields_free(extra);
@@ -172,7 +174,8 @@ static void fill_dead(const consumer *c, leat__step *s, const leat_failure *f)
 static void bury(handed *h, const leat_failure *f, uint32_t failures,
                  int64_t since_ns)
 {
-    leat__step *s = step_of(h, LEAT__STEP_DEAD, h->d.attempt, failures);
+    leat__step *s = step_of(h, LEAT__STEP_DEAD, h->d.attempt,
+                            failures + h->again);
     if (!s)
         return;
     fill_dead(h->part->c, s, f);
@@ -182,6 +185,7 @@ static void bury(handed *h, const leat_failure *f, uint32_t failures,
 
 /* ---- failures --------------------------------------------------------- */
 
+/* Of this message, not of those that it follows. */
 static uint32_t failures_of(const handed *h)
 {
     return (h->kept ? h->kept->f : 0) + 1;
@@ -211,6 +215,28 @@ static void keep(handed *h, leat__step *s, int64_t since_ns)
         leat__settle_add(p, s, since_ns);
 }
 
+/* A new message takes its place.  False: that cannot be made. */
+static bool again(handed *h, uint32_t failures, int64_t delay_ms,
+                  int64_t since_ns)
+{
+    leat__buf fields = { 0 };
+    if (!leat__again_pack(h, &fields)) {
+        leat__buf_release(&fields);
+        return false;
+    }
+    leat__step *s = step_of(h, LEAT__STEP_AGAIN, h->d.attempt, failures);
+    if (!s) {
+        leat__buf_release(&fields);
+        return true;
+    }
+    s->failure = true;
+    s->delay_ms = delay_ms;
+    s->extra = fields;
+    back(h, since_ns);
+    leat__settle_add(h->part, s, since_ns);
+    return true;
+}
+
 static void failed(handed *h, int64_t since_ns)
 {
     consumer *c = h->part->c;
@@ -220,13 +246,17 @@ static void failed(handed *h, int64_t since_ns)
     uint32_t failures = failures_of(h);
     f.rejected = h->verdict == LEAT__SETTLE_REJECT;
     int64_t delay = f.rejected ? -1
-                               : leat__retry_delay(&c->opts.retry, &f, failures,
+                               : leat__retry_delay(&c->opts.retry, &f,
+                                                   failures + h->again,
                                                    h->delay_ms, chance());
     if (delay < 0) {
         bury(h, &f, failures, since_ns);
         return;
     }
-    leat__step *s = step_of(h, LEAT__STEP_KEEP, h->d.attempt, failures);
+    if (c->opts.retry.re_add && again(h, failures, delay, since_ns))
+        return;
+    leat__step *s = step_of(h, LEAT__STEP_KEEP, h->d.attempt - h->again,
+                            failures);
     if (!s)
         return;
     s->failure = true;
@@ -247,7 +277,7 @@ static bool lane_stands(const handed *h)
 static void released(handed *h, bool told, int64_t since_ns)
 {
     part *p = h->part;
-    uint32_t n = h->d.attempt - 1;
+    uint32_t n = h->d.attempt - h->again - 1;
     if (!h->kept && !lane_stands(h)) {
         leat__window_back(p->window, h->entry, 0, true);
         back(h, since_ns);
@@ -373,7 +403,7 @@ static void count_step(const part *p, const leat__step *s)
     if (s->what == LEAT__STEP_DEAD) {
         leat__count_add(&c->counts.dead, 1);
         leat__counter_add(p->meters->dead[s->why], 1);
-    } else if (s->what == LEAT__STEP_KEEP && s->failure) {
+    } else if (s->failure) {
         leat__count_add(&c->counts.retries, 1);
         leat__counter_add(p->meters->retries, 1);
     }
@@ -382,6 +412,8 @@ static void count_step(const part *p, const leat__step *s)
 /* When something of it, or behind it, is to be fetched. */
 static void look_after(part *p, const leat__step *s, int64_t now_ns)
 {
+    if (s->what == LEAT__STEP_AGAIN)
+        leat__ripe_soon(&p->ripe, s->delay_ms);
     if (s->what == LEAT__STEP_KEEP)
         leat__kept_look(p, now_ns + s->delay_ms * 1000000);
     else if (s->what != LEAT__STEP_BEGIN && s->lane != 0)
@@ -405,7 +437,8 @@ static void step_done(part *p, leat__step *s, int64_t now_ns)
         leat__kept_drop(p, s->kept);
     else if (s->kept->begin == s)
         s->kept->begin = NULL;
-    if (s->what == LEAT__STEP_DONE || s->what == LEAT__STEP_DEAD)
+    if (s->what == LEAT__STEP_DONE || s->what == LEAT__STEP_DEAD ||
+        s->what == LEAT__STEP_AGAIN)
         p->kept.total -= p->kept.total > 0;
 }
 

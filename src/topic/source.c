@@ -43,12 +43,11 @@ static bool confirmed_one(const leat_delivery *d)
 {
     const handed *h = (const handed *)d;
     const part *p = h->part;
-    if (leat__part_epoch(p) != d->fence)
+    if ((!d->redelivered && !h->kept) || leat__part_epoch(p) != d->fence)
         return true;
     if (h->kept)
         return !h->kept->begin;
-    return !d->redelivered ||
-           (p->saves == 0 && !leat__window_unmarked(p->window));
+    return p->saves == 0 && !leat__window_unmarked(p->window);
 }
 
 /* The server refused the save that would have told it. */
@@ -439,8 +438,6 @@ static leat_code check_opts(const leat_topic_source_opts *o, leat_error *err)
                          LEAT_LABEL_PARTITION | LEAT_LABEL_CONSUMER, err);
     if (rc == LEAT_OK && (unsigned)o->order > LEAT_ORDER_NONE)
         rc = leat__fail(err, LEAT_EINVAL, "order %d is none", (int)o->order);
-    if (rc == LEAT_OK && o->retry.re_add)
-        rc = leat__fail(err, LEAT_ENOTSUP, "retry.re_add is not built");
     return rc;
 }
 

@@ -27,6 +27,9 @@
 #include <leat/source.h>
 #include <leat/topic.h>
 
+/* Out of the way of what every entry passes through. */
+#define LEAT__COLD __attribute__((noinline, cold))
+
 typedef enum leat__entry_state {
     LEAT__ENTRY_FREE = 0,
     LEAT__ENTRY_WAITING, /* not out; may have been                          */

@@ -9,9 +9,6 @@
 
 #include "topic/window.h"
 
-/* Out of the way of what every entry passes through. */
-#define LEAT__COLD __attribute__((noinline, cold))
-
 typedef struct leat__slot {
     leat__entry e; /* first: an entry is its slot                          */
     uint32_t told; /* the attempts that saved state tells of               */

@@ -30,7 +30,7 @@ GROUP = "billing"
 ME, OTHER, DEAD = "a" * 32, "b" * 32, "d" * 32
 KEEP = 86400000
 READ_ONLY = {"admin/pending", "redis/clock", "redis/probe", "topic/alive",
-             "topic/sample", "topic/there"}
+             "topic/count", "topic/sample", "topic/there"}
 
 
 # ---- what the scripts are given -------------------------------------------
@@ -100,7 +100,7 @@ def hand(k):
 
 
 def make(k):
-    yield (), [k], [8, "murmur2"]
+    yield (), [k], [8, "murmur2", "max_age", 1000, "forget", "all"]
 
 
 def renew(k):
@@ -193,15 +193,67 @@ def republish(k):
             "6-0", 1, "b", "a body that is large"])
 
 
+def bounded(k):
+    """A small one, and a large one that drops old bodies."""
+    yield [*log(k)], [k], [10, 0, "", "b", "body"]
+    c = k + "x"
+    yield ([*log(c), ["HSET", c + "b", "0-1", "old"],
+            ["ZADD", c + "z", 0, "0-1"]],
+           [c, c + "b", c + "z"],
+           [10, 100, "a body that is large", "a", "x", "@large", "b"])
+
+
+def later(k):
+    yield [*log(k + "l")], [k, k + "s", k + "l"], [
+        "token", 5000, 10, "a", "x", "b", "body"]
+
+
+PACK = ("redis.call('ZADD', KEYS[1], 1, ARGV[1]) "
+        "redis.call('HSET', KEYS[2], ARGV[1], cmsgpack.pack({'b', ARGV[2]}))")
+
+
+def ripe(k):
+    """Two that are due, one of them large."""
+    keys = [k + x for x in ("l", "b", "z", "", "s")]
+    yield ([["EVAL", PACK, 2, k, k + "s", f"token {n}", n * "body"]
+            for n in (1, 20)], keys, [10, 1000, 20, 0])
+
+
+def alter(k):
+    yield (["HSET", k, "partitions", 8, "created", 5, "updated", 5],), [k], [
+        "max_age", 1000, "max_entries", 20, "forget", "all"]
+
+
+def trim(k):
+    """By number, in bulk and the rest of a node, with large bodies; up to a
+    cursor, with a group that is detached."""
+    for n, (keep, entries, abandoned, at) in enumerate((
+            (7, 250, "pin", "240-0"), (1, 6, "detach", "5-0"))):
+        key = f"{k}{n}"
+        yield ([*log(key + "l", entries),
+                ["HSET", key + "b", "1-0", "large", "3-0", "larger", "248-0",
+                 "stays"],
+                ["ZADD", key + "z", 1, "1-0", 3, "3-0", 248, "248-0"],
+                ["HSET", key + "c", "e", 9, "q", 4, "c", at],
+                ["HSET", key + "d", "e", 9, "q", 4, "c", "1-0", "i", 5],
+                ["PEXPIRE", key + "b", KEEP]],
+               [key + "l", key + "b", key + "z", key + "c", key + "e",
+                *([key + "d", key + "f"] if abandoned == "detach" else [])],
+               ["", keep, "never", abandoned, 1000, KEEP, 1000, "",
+                2 if abandoned == "detach" else 1, "here",
+                *(["gone"] if abandoned == "detach" else [])])
+
+
 CASES = {
     "admin/discard": discard, "admin/edit": edit, "admin/replay": replay,
     "admin/republish": republish,
     "admin/pause": pause, "admin/seek": seek,
     "stream/ack": ack, "stream/autoclaim": autoclaim, "stream/idle": idle,
     "stream/remove": remove, "stream/take": stream_take, "topic/beat": beat,
-    "topic/bury": bury, "topic/hand": hand, "topic/leave": leave,
+    "topic/add": bounded, "topic/alter": alter, "topic/bury": bury, "topic/hand": hand,
+    "topic/later": later, "topic/leave": leave, "topic/ripe": ripe,
     "topic/make": make, "topic/renew": renew, "topic/save": save,
-    "topic/take": take,
+    "topic/take": take, "topic/trim": trim, "topic/trim60": trim,
 }
 
 
@@ -210,14 +262,16 @@ def scripts():
     by others is none."""
     found, included = {}, set()
 
-    def include(m):
-        included.add(f"{m[1]}/{m[2]}")
-        return (ROOT / "src" / m[1] / "lua" / f"{m[2]}.lua").read_text()
+    def expand(path):
+        def include(m):
+            included.add(f"{m[1]}/{m[2]}")
+            return expand(ROOT / "src" / m[1] / "lua" / f"{m[2]}.lua")
+
+        return re.sub(r'^--#include "(\w+)/(\w+)\.lua"$', include,
+                      path.read_text(), flags=re.M)
 
     for path in sorted((ROOT / "src").glob("*/lua/*.lua")):
-        text = re.sub(r'^--#include "(\w+)/(\w+)\.lua"$', include,
-                      path.read_text(), flags=re.M)
-        found[f"{path.parts[-3]}/{path.stem}"] = text
+        found[f"{path.parts[-3]}/{path.stem}"] = expand(path)
     return {name: text for name, text in found.items()
             if name not in included}
 
@@ -255,6 +309,8 @@ def look_at(w, keys):
             value = w.call("GET", key)
         elif kind == "stream":
             value = look_at_stream(w, key)
+        elif kind == "zset":
+            value = w.call("ZRANGE", key, 0, -1, "WITHSCORES")
         elif kind != "none":
             raise RuntimeError(f"{key}: cannot look at a {kind}")
         state.append((key, kind, w.call("PEXPIRETIME", key), value))

@@ -56,7 +56,7 @@ def a_group_reads_again_from_where_it_is_told(b):
     read_all(b, 6)
     third = ids(b)[2]
     for to, first in (("start", 0), (third, 2), ("1h", 0), ("@1", 0),
-                      ("@2001-02-03T04:05:06Z", 0), ("@2001-02-03", 0)):
+                      ("@2001-02-03T04:05:06.7Z", 0), ("@2001-02-03", 0)):
         p = seek(b, "--to", to, "--yes", "-o", "json")
         exits(p, 0)
         row, = json.loads(p.out)

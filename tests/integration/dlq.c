@@ -159,7 +159,10 @@ static void partitions_are_merged_in_the_order_of_death(void **state)
         for (; next(w, &x); n++) {
             unsigned before = part;
             uint64_t then = ms;
-            assert_int_equal(sscanf(x.id, "%u:%lu-%lu", &part, &ms, &seq), 3);
+            char *at_seq = NULL;
+            part = x.partition;
+            ms = strtoull(strchr(x.id, ':') + 1, &at_seq, 10);
+            seq = strtoull(at_seq + 1, NULL, 10);
             assert_true(n == 0 || (back ? ms <= then : ms >= then));
             if (n > 0 && ms == then && seq == last)
                 assert_true(back ? part < before : part > before);

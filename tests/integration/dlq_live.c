@@ -81,16 +81,17 @@ static int64_t dead_count(void)
     return sum_of("XLEN", "dlq");
 }
 
-/* The command; its exit code, or -1 if it was killed. */
+/* The command; what it says is not looked at. */
 static proc *replayer(const char *more, const char *value)
 {
     const char *argv[] = { LEAT_PROGRAM, "-u", url,  "dlq", "replay", "t",
                            "--all",      "-y", "-q", more,  value,    NULL };
-    proc *p = proc_start(argv, NULL);
+    proc *p = proc_start(argv, &(proc_opts){ .with_stderr = true });
     assert_non_null(p);
     return p;
 }
 
+/* Its exit code, or -1 if it was killed. */
 static int ended(proc *p)
 {
     int status = -1;
@@ -194,7 +195,7 @@ static void what_fails_again_is_a_dead_letter_again(void **state)
         assert_string_not_equal(x.replayed_from, x.id);
         char text[16] = "";
         memcpy(text, x.msg->body.p, x.msg->body.n < 15 ? x.msg->body.n : 15);
-        assert_true(is_poison(atoi(text)));
+        assert_true(is_poison((int)strtol(text, NULL, 10)));
     }
     assert_int_equal(n, COUNT / POISON);
     leat_dlq_walk_close(w);

@@ -585,6 +585,32 @@ static void a_full_server_republishes_later(void **state)
     assert_int_equal(logged(), 300);
 }
 
+static void a_log_that_is_full_by_its_cap_takes_no_more(void **state)
+{
+    told t = { 0 };
+    leat_error e = { 0 };
+    leat_dlq_sum sum;
+    (void)state;
+    must(leat_topic_remove(client, "t", NULL, err));
+    must(leat_topic_create(
+        client, "t",
+        &(leat_topic_spec){ .partitions = PARTS, .retention = { .cap = 7 } },
+        err));
+    leat_dlq *d = dlq_of(NULL);
+    bury_many((grave){ .partition = 1, .key = "k", .error = "e" }, 0, 5);
+    leat_dlq_move_opts o = { .republish = true, .fn = note, .arg = &t };
+    assert_code(leat_dlq_replay_all(d, NULL, &o, &sum, &e), LEAT_EFULL);
+    assert_int_equal(sum.done, 2);
+    assert_int_equal(sum.refused, 3);
+    assert_int_equal(t.calls, 5);
+    assert_non_null(strstr(t.error[4], "full"));
+    assert_int_equal(dead_count(), 3);
+    assert_int_equal(logged(), 7);
+    must(leat_dlq_replay_all(d, NULL, NULL, &sum, err)); /* to its group */
+    assert_int_equal(kept_count("g"), 3);
+    leat_dlq_close(d);
+}
+
 static long memory_kib(void)
 {
     struct rusage u;
@@ -644,6 +670,7 @@ int main(void)
         dlq_test(cut_at_any_byte_each_is_replayed_once),
         dlq_test(a_full_server_still_replays),
         dlq_test(a_full_server_republishes_later),
+        dlq_test(a_log_that_is_full_by_its_cap_takes_no_more),
         dlq_test(ten_thousand_are_walked_counted_and_replayed_in_bounds),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

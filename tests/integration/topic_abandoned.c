@@ -12,7 +12,7 @@ static leat_retention abandoned(leat_abandoned how)
 {
     return (leat_retention){ .max_entries = 1,
                              .abandoned = how,
-                             .abandoned_ms = 300 };
+                             .abandoned_ms = 2000 };
 }
 
 static void an_abandoned_group_is_pinned_by_default(void **state)
@@ -21,8 +21,8 @@ static void an_abandoned_group_is_pinned_by_default(void **state)
     (void)state;
     leat_topic *t = orders(&r);
     add_many("orders", 0, 0, 20);
+    leat_source *s = join(t, "here", NULL); /* it counts from here on */
     read_and_leave(t, "gone", 0, 5);
-    leat_source *s = join(t, "here", NULL);
     read_on(s, 0, 20);
     redis_do(server, "DEL leat:{orders/0}:lease:gone");
     let_owners_trim();
@@ -40,10 +40,10 @@ static void an_abandoned_group_raises_an_alarm_once(void **state)
     leat_metrics *m = leat_metrics_new(&e);
     leat_topic *t = orders(&r);
     add_many("orders", 0, 0, 20);
-    read_and_leave(t, "gone", 0, 5);
     leat_topic_source_opts o = quick(&h);
     o.metrics = m;
     leat_source *s = source_of(t, "here", &o);
+    read_and_leave(t, "gone", 0, 5);
     leat_gauge *count = leat_metrics_gauge(
         m, "leat_topic_abandoned_groups", "",
         (const leat_label[]){ { "messaging_system", "leat" },
@@ -94,8 +94,8 @@ static void a_detached_group_comes_back_and_is_told(void **state)
     (void)state;
     leat_topic *t = orders(&r);
     add_many("orders", 0, 0, 20);
-    read_and_leave(t, "gone", 0, 5);
     leat_source *s = join(t, "here", &owner);
+    read_and_leave(t, "gone", 0, 5);
     read_on(s, 0, 20);
     wait_until(length() == 1, SOON_MS);
     wait_until(atomic_load(&owner.detached) == 1, SOON_MS);
@@ -248,8 +248,8 @@ static void a_full_server_detaches(void **state)
     (void)state;
     leat_topic *t = orders(&r);
     add_many("orders", 0, 0, 20);
-    read_and_leave(t, "gone", 0, 5);
     leat_source *s = join(t, "here", NULL);
+    read_and_leave(t, "gone", 0, 5);
     redis_do(server, "CONFIG SET maxmemory 1");
     read_on(s, 0, 20);
     wait_until(length() == 1, SOON_MS);

@@ -93,7 +93,8 @@ static void every_size_up_to_the_limit_arrives_and_none_above(void **state)
     const size_t limit = MOST - around(&m);
     const size_t sizes[] = { 0, 1, LIMIT, LIMIT + 1, limit, limit + 1 };
     (void)state;
-    leat_topic *t = open_with(client, &(leat_topic_opts){ .max_message = MOST });
+    leat_topic *t = open_with(client,
+                              &(leat_topic_opts){ .max_message = MOST });
     for (int i = 0; i < 6; i++) {
         char *body = body_of(i, sizes[i]);
         m.body = leat_mem(body, sizes[i]);
@@ -325,14 +326,14 @@ static void bodies_that_are_cut_off_are_fetched_again(void **state)
     flush(t);
     leat_source *s = source_of(t, "g", NULL);
     for (int i = 0; i < N; i++) {
-        int rule = tcpfault_rule_add(
-            proxy, &(tcpfault_rule){ .dir = TCPFAULT_UP,
-                                     .when = TCPFAULT_COMMAND,
-                                     .command = "HMGET",
-                                     .plus = (uint64_t)i,
-                                     .after = i % 2,
-                                     .action = TCPFAULT_RESET,
-                                     .times = 1 });
+        int rule = tcpfault_rule_add(proxy,
+                                     &(tcpfault_rule){ .dir = TCPFAULT_UP,
+                                                       .when = TCPFAULT_COMMAND,
+                                                       .command = "HMGET",
+                                                       .plus = (uint64_t)i,
+                                                       .after = i % 2,
+                                                       .action = TCPFAULT_RESET,
+                                                       .times = 1 });
         assert_true(rule > 0);
         leat_delivery *d = next_of(s);
         assert_is(leat_delivery_msg(d), i, 3000);

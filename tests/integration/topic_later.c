@@ -124,9 +124,7 @@ static void they_come_in_the_order_of_their_times(void **state)
     leat_source *s = source_of(t, "g", NULL);
     for (int i = 0; i < 30; i++) {
         leat_delivery *d = next_of(s);
-        assert_int_equal(body_number(d), i < 10   ? 20 + i
-                                         : i < 20 ? i
-                                                  : i - 20);
+        assert_int_equal(body_number(d), i < 10 ? 20 + i : i < 20 ? i : i - 20);
         ack(d);
     }
     leat_source_close(s);
@@ -410,9 +408,8 @@ static void told_later(struct through *x, int64_t ms)
     *a = (struct told_arg){ x->l, i };
     snprintf(body, sizeof body, "%d", i);
     atomic_store(&x->l->m[i].accepted, true);
-    must(leat_topic_publish_later(x->topic,
-                                  &(leat_msg){ .body = leat_str(body) }, ms,
-                                  told_on, a, err));
+    must(leat_topic_publish_later(
+        x->topic, &(leat_msg){ .body = leat_str(body) }, ms, told_on, a, err));
     (void)leat_topic_flush(x->topic, LONG_MS, NULL);
 }
 
@@ -439,15 +436,15 @@ static void through_end(struct through *x)
 static void cut(struct through *x, tcpfault_dir dir, uint64_t plus)
 {
     bool up = dir == TCPFAULT_UP;
-    assert_true(tcpfault_rule_add(
-                    x->proxy,
-                    &(tcpfault_rule){ .dir = dir,
-                                      .when = up ? TCPFAULT_COMMAND
-                                                 : TCPFAULT_FRAME,
-                                      .command = up ? "EVALSHA" : NULL,
-                                      .plus = plus,
-                                      .action = TCPFAULT_RESET,
-                                      .times = 1 }) > 0);
+    assert_true(
+        tcpfault_rule_add(
+            x->proxy,
+            &(tcpfault_rule){ .dir = dir,
+                              .when = up ? TCPFAULT_COMMAND : TCPFAULT_FRAME,
+                              .command = up ? "EVALSHA" : NULL,
+                              .plus = plus,
+                              .action = TCPFAULT_RESET,
+                              .times = 1 }) > 0);
 }
 
 /* Every byte takes long: that is for LEAT_LONG=1. */

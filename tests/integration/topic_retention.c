@@ -179,8 +179,8 @@ static void a_group_that_is_away_loses_nothing(void **state)
     leat_topic *t = orders(
         &(leat_retention){ .max_entries = 1, .max_age_ms = 1 });
     add_many("orders", 0, 0, MANY);
+    leat_source *s = join(t, "fast", NULL); /* it counts from here on */
     read_and_leave(t, "slow", 0, 4);
-    leat_source *s = join(t, "fast", NULL);
     read_on(s, 0, MANY);
     wait_until(length() <= MANY - 4, SOON_MS);
     assert_int_equal(oldest(), 4);
@@ -510,8 +510,8 @@ static void an_older_server_is_trimmed_alike(void **state)
     client = open_client(url, &(leat_client_opts){ .as_redis_6_0 = true });
     leat_topic *t = orders(&r);
     add_many("orders", 0, 0, 2 * MANY);
-    read_and_leave(t, "slow", 0, 333);
     leat_source *s = join(t, "g", NULL);
+    read_and_leave(t, "slow", 0, 333);
     read_on(s, 0, 2 * MANY);
     wait_until(length() <= 2 * MANY - 333, SOON_MS);
     let_owners_trim();

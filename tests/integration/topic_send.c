@@ -44,8 +44,8 @@ static leat_topic *capped(int64_t cap)
 /* Bodies of 100 bytes are large ones. */
 static leat_topic *with_large(leat_client *c, int64_t cap)
 {
-    return open_on(c, &(leat_topic_opts){ .retention = { .cap = cap,
-                                                         .large_body = 100 } });
+    return open_on(c, &(leat_topic_opts){
+                          .retention = { .cap = cap, .large_body = 100 } });
 }
 
 static void publish(told *l, leat_topic *t, int from, int to)
@@ -238,7 +238,8 @@ static void without_free_memory_publishing_is_refused_and_recovers(void **state)
     must(leat_topic_flush(t, SOON_MS, err));
     redis_do(server, "CONFIG SET maxmemory 1");
     publish(l, t, 2, 4);
-    assert_code(leat_topic_publish_later(t, &(leat_msg){ .body = leat_str("x") },
+    assert_code(leat_topic_publish_later(t,
+                                         &(leat_msg){ .body = leat_str("x") },
                                          1, NULL, NULL, NULL),
                 LEAT_OK);
     assert_code(leat_topic_flush(t, SOON_MS, NULL), LEAT_EFULL);
@@ -311,12 +312,11 @@ static void on_loss(void *arg, const leat_loss *x)
 
 static leat_topic *watched(struct losing *x)
 {
-    return open_on(client,
-                   &(leat_topic_opts){ .retention = { .cap = 20,
-                                                      .large_body = 100 },
-                                       .on_loss = on_loss,
-                                       .loss_arg = x,
-                                       .republish_bytes = 1 << 20 });
+    return open_on(client, &(leat_topic_opts){
+                               .retention = { .cap = 20, .large_body = 100 },
+                               .on_loss = on_loss,
+                               .loss_arg = x,
+                               .republish_bytes = 1 << 20 });
 }
 
 /* Ten small ones and ten large ones fill it. */
@@ -349,8 +349,8 @@ static void what_a_script_added_is_found_again(void **state)
     told_free(l);
 }
 
-static void what_a_script_added_is_published_again_though_it_is_full(
-    void **state)
+static void
+what_a_script_added_is_published_again_though_it_is_full(void **state)
 {
     struct losing x = { 0 };
     (void)state;
@@ -414,15 +414,14 @@ static bool cut_at(struct cut *x, tcpfault_dir dir, uint64_t plus)
     x->at++;
     flush(x->topic);
     int rule = tcpfault_rule_add(
-        x->proxy, &(tcpfault_rule){ .dir = dir,
-                                    .when = dir == TCPFAULT_UP
-                                                ? TCPFAULT_COMMAND
-                                                : TCPFAULT_FRAME,
-                                    .command = dir == TCPFAULT_UP ? "EVALSHA"
-                                                                  : NULL,
-                                    .plus = plus,
-                                    .action = TCPFAULT_RESET,
-                                    .times = 1 });
+        x->proxy,
+        &(tcpfault_rule){ .dir = dir,
+                          .when = dir == TCPFAULT_UP ? TCPFAULT_COMMAND
+                                                     : TCPFAULT_FRAME,
+                          .command = dir == TCPFAULT_UP ? "EVALSHA" : NULL,
+                          .plus = plus,
+                          .action = TCPFAULT_RESET,
+                          .times = 1 });
     assert_true(rule > 0);
     publish(x->l, x->topic, x->at, x->at + 1);
     x->at++;
@@ -440,7 +439,7 @@ static void cut_calls(size_t pad)
     struct cut x = cut_begin(2 * (CALL + ANSWER), pad);
     for (uint64_t k = 0; k < CALL; k += step)
         (void)cut_at(&x, TCPFAULT_UP, k);
-    for (uint64_t k = 0; k < ANSWER; k += step > 1 ? 3 : 1)
+    for (uint64_t k = 0; k<ANSWER; k += step> 1 ? 3 : 1)
         (void)cut_at(&x, TCPFAULT_DOWN, k);
     assert_true(x.l->unknown > 0 && x.l->ok >= x.at / 2);
     cut_end(&x);

@@ -58,9 +58,9 @@ end
 -- Add one entry; body is the value that is kept beside the log, or nil.  maxlen
 -- 0 is none.  The id; or nil and the refusal, and nothing was done.
 local function append(log, bodies, large, maxlen, fields, body)
-    local args = {'XADD', log}
+    local args = {}
     if maxlen > 0 then
-        args = {'XADD', log, 'MAXLEN', '~', maxlen}
+        args = {'MAXLEN', '~', maxlen}
     end
     args[#args + 1] = '*'
     for _, f in ipairs(fields) do
@@ -70,7 +70,7 @@ local function append(log, bodies, large, maxlen, fields, body)
         redis.call('HLEN', bodies)
         redis.call('ZCARD', large)
     end
-    local id = redis.pcall(unpack(args))
+    local id = redis.pcall('XADD', log, unpack(args))
     if type(id) == 'table' then
         return nil, refusal(id.err)
     end

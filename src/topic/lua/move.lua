@@ -6,25 +6,29 @@
 --       4 kept    5 due      6 lane  as in kept.lua
 --       7 dlq     stream: dead letters of the partition, of all groups
 --       8 bodies  hash: id of a log's entry -> its large body
+--       9 later   10 laters  as in later.lua
 -- ARGV  1-11      as in save.lua
 --       12        how many bytes of an error to keep
 --       13        lanes that are asked about, with spaces between them
 --       14...     steps, 8 arguments each:
 --          1 number    grows within an epoch, without gaps from 1
---          2 what      "keep" "begin" "done" "dead"
+--          2 what      "keep" "begin" "done" "dead" "again"
 --          3 id        of the log's entry
 --          4 n         times handed out
 --          5 f         failures told
---          6 delay     keep: milliseconds until it is due
+--          6 delay     keep, again: milliseconds until it is due
 --          7 error     keep, dead: the last; "" leaves the one before
 --          8 lane      keep: as in kept.lua
 --             dead: names and values to be kept with the dead letter, packed
 --             as "<length>:<bytes>" one after another
+--             again: names and values of the new entry's fields, likewise
 --
 -- keep   from the log, or back: it waits for its time, or for its lane
 -- begin  a kept one is about to be handed out for the n-th time
 -- done   a kept one is settled
 -- dead   from the log, or kept: now a dead letter
+-- again  the same, but what follows it is a new message, which waits to be in
+--        the log
 --
 -- result {"1", lane...}  saved, and of the lanes asked about these are empty
 --        {"0"}           as in save.lua: nothing was done
@@ -138,6 +142,27 @@ function steps.dead(s)
     end
     bury(s, fields, meta)
     if redis.call('HEXISTS', KEPT, s.id .. 'm') == 1 then
+        kept_drop(KEPT, DUE, LANE, s.id, meta)
+    end
+end
+
+local function unpack_text(text)
+    local list, at = {}, 1
+    while at <= #text do
+        local colon = string.find(text, ':', at, true)
+        local size = tonumber(string.sub(text, at, colon - 1))
+        list[#list + 1] = string.sub(text, colon + 1, colon + size)
+        at = colon + size + 1
+    end
+    return list
+end
+
+function steps.again(s)
+    local token = group .. ' ' .. s.id
+    redis.call('ZADD', KEYS[9], string.format('%.0f', now + s.delay), token)
+    redis.call('HSET', KEYS[10], token, cmsgpack.pack(unpack_text(s.lane)))
+    local meta = kept_meta(KEPT, s.id)
+    if meta then
         kept_drop(KEPT, DUE, LANE, s.id, meta)
     end
 end
