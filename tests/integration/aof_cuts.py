@@ -29,8 +29,10 @@ CUTS = 480          # loads of a short run, in all
 GROUP = "billing"
 ME, OTHER, DEAD = "a" * 32, "b" * 32, "d" * 32
 KEEP = 86400000
+LANE = "0123456789abcdef"
 READ_ONLY = {"admin/pending", "redis/clock", "redis/probe", "topic/alive",
-             "topic/count", "topic/sample", "topic/there"}
+             "topic/count", "topic/due", "topic/lanes", "topic/look",
+             "topic/sample", "topic/there"}
 
 
 # ---- what the scripts are given -------------------------------------------
@@ -159,6 +161,45 @@ def seek(k):
            ["start", "", GROUP, "", KEEP, "channel", ""])
 
 
+def step(number, what, entry, n=1, f=1, delay=0, error="", lane=""):
+    return [number, what, entry, n, f, delay, error, lane]
+
+
+def move(k):
+    """From the log to a lane, beside it and to the dead letters; then from
+    where it was kept to each of these, and done."""
+    keys = [k + x for x in ("", "c", "l", "k", "d", "n", "q", "b", "t", "u")]
+    owned = [*log(keys[2], 6), ["HSET", keys[0], "o", ME, "e", 9, "to", ""],
+             ["HSET", keys[1], "e", 9, "q", 4, "c", "0-0", "m", "6-0", "n", 0,
+              "s", "", "t", "", "k", 0],
+             ["XGROUP", "CREATE", keys[2], GROUP, "0-0"]]
+    state = [ME, 9, 5, "5-0", "6-0", 5, "", "", GROUP, KEEP, 0, 255]
+    out = [*step(1, "keep", "1-0", error="no", lane=LANE),
+           *step(2, "keep", "2-0", 0, 0, lane=LANE),
+           *step(3, "keep", "3-0", delay=1000, error="no"),
+           *step(4, "dead", "4-0", error="no", lane="1:a1:b"),
+           *step(5, "keep", "5-0", error="no")]
+    yield owned, keys, [*state, LANE, *out]
+
+    keys = [x + "2" for x in keys]
+    fields = [["EVAL", "redis.call('HSET', KEYS[1], ARGV[1], cmsgpack.pack("
+               "{'b', 'x'}), ARGV[1] .. 'm', cmsgpack.pack({1, 1, 0, 0, '', "
+               "'', ARGV[2], 0, '', ''}))", 1, keys[3], entry, lane]
+              for entry, lane in (("1-0", LANE), ("2-0", LANE), ("3-0", ""),
+                                  ("4-0", ""))]
+    index = [["ZADD", keys[4], 0, "1-0", 0, "3-0", 0, "4-0"],
+             ["ZADD", keys[5], 0, f"{LANE}/{1:020}{0:020}", 0,
+              f"{LANE}/{2:020}{0:020}"]]
+    owned = [["HSET", keys[0], "o", ME, "e", 9, "to", ""],
+             ["HSET", keys[1], "e", 9, "q", 4, "c", "5-0", "m", "6-0", "n", 5,
+              "s", "", "t", "", "k", 0], *log(keys[2], 6)]
+    yield ([*owned, *fields, *index], keys,
+           [*state, LANE, *step(1, "begin", "1-0", 2, 1),
+            *step(2, "done", "1-0", 2, 1),
+            *step(3, "dead", "3-0", 2, 2, error="no"),
+            *step(4, "keep", "4-0", 2, 2, 1000, "no")])
+
+
 def letter(k, at, i, group=GROUP):
     """A dead letter."""
     return ["XADD", k, at, "g", group, "i", i, "n", 5, "f", 5, "fm", 1, "lm",
@@ -251,7 +292,8 @@ CASES = {
     "stream/ack": ack, "stream/autoclaim": autoclaim, "stream/idle": idle,
     "stream/remove": remove, "stream/take": stream_take, "topic/beat": beat,
     "topic/add": bounded, "topic/alter": alter, "topic/bury": bury, "topic/hand": hand,
-    "topic/later": later, "topic/leave": leave, "topic/ripe": ripe,
+    "topic/later": later, "topic/leave": leave, "topic/move": move,
+    "topic/ripe": ripe,
     "topic/make": make, "topic/renew": renew, "topic/save": save,
     "topic/take": take, "topic/trim": trim, "topic/trim60": trim,
 }
