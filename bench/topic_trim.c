@@ -8,6 +8,7 @@
  */
 #include "topic.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -54,21 +55,25 @@ static double ping(leat_topic *t, leat_source *s)
     return (double)(bench_now_ns() - start) / 1e6;
 }
 
-typedef bool trim_fn(leat_client *c);
+/* What begins it; run beside the pings. */
+typedef void *trim_fn(void *client);
 
-static bool by_owner(leat_client *c)
+static void *by_owner(void *client)
 {
     leat_error e;
     leat_retention r = { .max_entries = STAY };
-    return leat_topic_alter(c, "bench", NULL, &r, &e) == LEAT_OK ||
-           complain(&e);
+    if (leat_topic_alter(client, "bench", NULL, &r, &e) != LEAT_OK)
+        complain(&e);
+    return NULL;
 }
 
-static bool by_call(leat_client *c)
+static void *by_call(void *client)
 {
     leat_error e;
     leat_trim_opts o = { .max_entries = STAY };
-    return leat_topic_trim(c, "bench", &o, NULL, &e) == LEAT_OK || complain(&e);
+    if (leat_topic_trim(client, "bench", &o, NULL, &e) != LEAT_OK)
+        complain(&e);
+    return NULL;
 }
 
 /* Until the log is short; the worst of the pings, or negative. */
@@ -82,6 +87,18 @@ static double ping_until_short(const work *w, leat_topic *t, leat_source *s)
             return -1;
         worst = ms > worst ? ms : worst;
     }
+    return worst;
+}
+
+static double trim_and_ping(work *w, leat_client *c, leat_topic *t,
+                            leat_source *s, trim_fn *trim)
+{
+    pthread_t thread;
+    watch_calls(w);
+    if (pthread_create(&thread, NULL, trim, c) != 0)
+        return -1;
+    double worst = ping_until_short(w, t, s);
+    pthread_join(thread, NULL);
     return worst;
 }
 
@@ -101,8 +118,7 @@ static bool measure(work *w, const char *name, trim_fn *trim)
     leat_topic_source_opts o = { .start = "end" };
     leat_source *s = t ? leat_topic_source(t, "g", &o, &e) : NULL;
     if (s && ping(t, s) >= 0) {
-        watch_calls(w);
-        worst = trim(c) ? ping_until_short(w, t, s) : -1;
+        worst = trim_and_ping(w, c, t, s, trim);
         longest = worst < 0 ? -1 : longest_call(w);
     }
     leat_source_close(s);
