@@ -466,9 +466,10 @@ const command commands[] = {
       .max_args = 2,
       .arg_words = "@topic @group",
       .summary = "show how far a group is, partition by partition",
-      .text = "Lag is an exact count of messages that are not settled; where "
-              "there are too many to count it is empty, or - in a table, never "
-              "a guess.  Everything up to the cursor is settled; everything up "
+      .text = "Lag is an exact count of messages that are not settled, without "
+              "those put by for a retry or parked behind one; where there are "
+              "too many to count it is empty, or - in a table, never a "
+              "guess.  Everything up to the cursor is settled; everything up "
               "to the mark was handed out at least once.  --columns shows "
               "more: due, lanes, beat_s (since the owner's last heartbeat), "
               "reason and changed (why and when the owner last changed).",

@@ -98,7 +98,8 @@ typedef struct leat_group_partition {
     leat_position mark;   /* handed out at least once up to here            */
     leat_position last;   /* the newest entry in the log; zero: none        */
     int64_t settled;      /* behind the cursor; -1: too many to count       */
-    int64_t lag;          /* entries not settled; -1: too many to count     */
+    int64_t lag;          /* entries of the log not settled, without those  */
+                          /* put by; -1: too many to count                  */
     const char *owner;    /* the name of the member that holds it; NULL:    */
                           /* nobody, or one whose record is gone            */
     const char *nonce;    /* of the owner; NULL: nobody                     */

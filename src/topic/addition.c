@@ -126,7 +126,7 @@ bool leat__addition_is(leat_bytes command)
 static const char *cap_of(const char *command)
 {
     const char *keys = skip(next_line(command), 2);
-    return skip(keys, 1 + atoi(next_line(keys)));
+    return skip(keys, 1 + (int)strtol(next_line(keys), NULL, 10));
 }
 
 size_t leat__addition_head(leat_bytes command)
@@ -137,7 +137,7 @@ size_t leat__addition_head(leat_bytes command)
 
 int64_t leat__addition_delay(leat_bytes command)
 {
-    return atoll(next_line(skip(next_line(command.p), 7)));
+    return strtoll(next_line(skip(next_line(command.p), 7)), NULL, 10);
 }
 
 void leat__addition_uncap(char *command)

@@ -9,10 +9,10 @@
  *
  * The last of these is known where we have read to the end of the log, or where
  * the oldest entry is newer than what we read: then it is all.  In the second
- * case what a read brings that is under way may be gone from the log and yet not
- * lost; so it counts only when none is.  With every beat the owner looks; what
- * it cannot tell now it tells when it has read on.  It is told once by an owner:
- * what is lost counts as seen from then on.
+ * case what a read brings that is under way may be gone from the log and yet
+ * not lost; so it counts only when none is.  With every beat the owner looks;
+ * what it cannot tell now it tells when it has read on.  It is told once by an
+ * owner: what is lost counts as seen from then on.
  *
  * An entry that came and went while the group had no owner shows when the lease
  * is taken, by the same sum (take.lua).

@@ -50,8 +50,8 @@ bool leat__retention_read(const leat_reply *first, leat_retention *out,
 
 #define LEAT__RETENTION_NS INT64_C(5000000000) /* how often it is to be read */
 
-/* True for one caller, when it was not read for so long: it is to ask, by one of
- * the two below. */
+/* True for one caller, when it was not read for so long: it is to ask, by one
+ * of the two below. */
 bool leat__retention_due(leat_topic *t, int64_t now_ns, int64_t every_ns);
 
 /* When that is next; INT64_MAX: never. */

@@ -1,10 +1,11 @@
 /*
  * ripen.h: delayed messages go to the log when their time has come.
  *
- * ripe.lua moves them; somebody has to run it.  Every owner of a partition does,
- * whatever its group, and a producer that has delayed messages, as long as it is
- * open.  Two at once do no harm.  The answer says when the next is due; others
- * may have added an earlier one by then, so it is looked every second or so.
+ * ripe.lua moves them; somebody has to run it.  Every owner of a partition
+ * does, whatever its group, and a producer that has delayed messages, as long
+ * as it is open.  Two at once do no harm.  The answer says when the next is
+ * due; others may have added an earlier one by then, so it is looked every
+ * second or so.
  * Threads: confined.
  */
 #ifndef LEAT_TOPIC_RIPEN_H

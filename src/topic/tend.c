@@ -2,8 +2,8 @@
  * tend.c: an owner trims the logs of its partitions, by the topic's retention.
  *
  * Every owner of every group does, about once a second while there is something
- * to take away and more seldom otherwise, each a piece at a time: a second owner
- * of the same partition finds less to do.  Nothing is fenced, and nobody has to
+ * to take away and more seldom otherwise, each a piece at a time: a second
+ * owner of the same partition finds less to do.  Nothing is fenced, and nobody has to
  * be elected: what may go is decided inside the script, by the cursors that are
  * there (trimming.lua).  One that dies leaves whole pieces undone, and the next
  * takes them.

@@ -2,8 +2,8 @@
  * trim.c: one call of the script that trims a log, as tend.c and trim_now.c
  * make it.
  *
- * The script (trimming.lua) has to be given the keys of all groups.  Their names
- * are in another slot, so they are read before, and a group may join between.
+ * The script (trimming.lua) has to be given the keys of all groups.  Their
+ * names are in another slot, so they are read before, and a group may join between.
  * It is not overlooked: with its cursor it gets a group of the server's own on
  * the log, which the script compares with the names it was given.  One that it
  * was not told of it asks about, and the names are read again.  What is still

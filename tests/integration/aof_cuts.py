@@ -291,9 +291,9 @@ CASES = {
     "admin/pause": pause, "admin/seek": seek,
     "stream/ack": ack, "stream/autoclaim": autoclaim, "stream/idle": idle,
     "stream/remove": remove, "stream/take": stream_take, "topic/beat": beat,
-    "topic/add": bounded, "topic/alter": alter, "topic/bury": bury, "topic/hand": hand,
-    "topic/later": later, "topic/leave": leave, "topic/move": move,
-    "topic/ripe": ripe,
+    "topic/add": bounded, "topic/alter": alter, "topic/bury": bury,
+    "topic/hand": hand, "topic/later": later, "topic/leave": leave,
+    "topic/move": move, "topic/ripe": ripe,
     "topic/make": make, "topic/renew": renew, "topic/save": save,
     "topic/take": take, "topic/trim": trim, "topic/trim60": trim,
 }

@@ -379,6 +379,32 @@ def headers_type_and_partition_are_given(b):
     equal(b.tail("orders", "-p", "0"), [])
 
 
+def a_delayed_message_comes_later(b):
+    b.topic()
+    b.send("orders", ["later"], "--delay", "1h")
+    b.send("orders", ["soon"], "--delay", "100ms")
+    b.send("orders", ["now"])
+    equal(b.server.call("ZCARD", "leat:{orders/0}:later"), 2)
+    p = b.good("consume", "orders", "-g", "g", "-n", "2", "--format", "%v\\n")
+    equal(sorted(p.out.split()), ["now", "soon"])
+    equal(b.server.call("ZCARD", "leat:{orders/0}:later"), 1)
+    for bad in ("-1s", "soon", "999999999h"):
+        p = b.run("topic", "send", "orders", "--delay", bad, stdin=b"x\n")
+        exits(p, 64)
+    exits(b.run("topic", "send", "orders", "--delay", "1s", "-p", "0",
+                stdin=b"x\n"), 64)
+
+
+def a_large_message_is_sent_shown_and_consumed(b):
+    b.topic()
+    big = "x" * 300000
+    b.send("orders", [big, "small"])
+    equal(b.server.call("HLEN", "leat:{orders/0}:bodies"), 1)
+    equal([m["data"] for m in b.tail("orders")], [big, "small"])
+    p = b.good("consume", "orders", "-g", "g", "-n", "2", "--format", "%v\\n")
+    equal(p.out.split(), [big, "small"])
+
+
 def other_codecs_are_read_as_well(b):
     b.topic()
     b.send("orders", ["one"], "--codec", "ce", "-t", "t", "-k", "k")

@@ -253,6 +253,54 @@ static void a_silent_node_delays_only_its_own_partitions(void **state)
     told_free(w.l);
 }
 
+/* ---- what goes by scripts --------------------------------------------- */
+
+/* Message i of 240: in turn as it is, with a large body, and delayed. */
+static void publish_by_script(leat_topic *t, told *l, int i)
+{
+    char key[16], body[300];
+    struct told_arg *a = malloc(sizeof *a);
+    *a = (struct told_arg){ l, i };
+    memset(body, ' ', sizeof body);
+    int n = snprintf(body, sizeof body, "%d", i);
+    body[n] = ' ';
+    snprintf(key, sizeof key, "k%d", i % KEYS);
+    leat_msg m = { .key = leat_str(key),
+                   .body = leat_mem(body, i % 3 == 1 ? sizeof body : 10) };
+    atomic_store(&l->m[i].accepted, true);
+    if (i % 3 == 2)
+        must(leat_topic_publish_later(t, &m, 200, told_on, a, err));
+    else
+        must(leat_topic_publish(t, &m, told_on, a, err));
+}
+
+static void caps_large_bodies_and_delays_are_at_home_on_any_node(void **state)
+{
+    reader r;
+    told *l = told_new(240);
+    (void)state;
+    leat_topic *t = open_topic(
+        client,
+        &(leat_topic_opts){ .retention = { .cap = 100, .large_body = 100 } });
+    reader_start(&r, t, "g", NULL);
+    for (int i = 0; i < l->count; i++)
+        publish_by_script(t, l, i);
+    must(leat_topic_flush(t, LONG_MS, err));
+    assert_int_equal(l->ok, l->count);
+    reader_sees_all(&r, l);
+    reader_stop(&r);
+    int64_t bodies = 0, left = 0;
+    for (int p = 0; p < PARTS; p++) {
+        redis_server *s = cluster_node(rig, node_of(p));
+        bodies += redis_int(s, "HLEN leat:{t/%d}:bodies", p);
+        left += redis_int(s, "ZCARD leat:{t/%d}:later", p);
+    }
+    assert_int_equal(bodies, l->count / 3);
+    assert_int_equal(left, 0);
+    leat_topic_close(t);
+    told_free(l);
+}
+
 /* ---- members ---------------------------------------------------------- */
 
 static void lease_of(int partition, char *owner, size_t size)
@@ -508,6 +556,7 @@ int main(void)
         TEST(order_is_kept_while_partitions_move_key_by_key),
         TEST(a_group_goes_on_while_its_own_keys_move),
         TEST(a_silent_node_delays_only_its_own_partitions),
+        TEST(caps_large_bodies_and_delays_are_at_home_on_any_node),
         TEST(a_lease_that_went_back_to_an_earlier_owner_is_sorted_out),
         TEST(a_topic_is_described_browsed_and_removed),
         TEST(a_group_is_set_right_on_all_nodes),

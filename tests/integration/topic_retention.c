@@ -1,6 +1,6 @@
 /*
- * topic_retention.c: what is kept of a topic, and what is not.  Owners trim on a
- * timer; what some group has not settled stays.
+ * topic_retention.c: what is kept of a topic, and what is not.  Owners trim on
+ * a timer; what some group has not settled stays.
  */
 #include "topic_retention_help.h"
 
@@ -300,6 +300,38 @@ static void what_one_group_has_settled_is_forgotten(void **state)
     leat_topic_close(t);
 }
 
+/* It looks for what was acknowledged once a second, and after a reconnect. */
+static void what_was_forgotten_is_no_loss_to_its_producer(void **state)
+{
+    struct heard h = { 0 };
+    leat_error e = { 0 };
+    (void)state;
+    leat_topic *t = leat_topic_open(
+        client, "orders",
+        &(leat_topic_opts){ .auto_create = true,
+                            .retention.forget = LEAT_FORGET_ALL,
+                            .on_loss = on_loss,
+                            .loss_arg = &h },
+        &e);
+    assert_non_null(t);
+    leat_source *s = join(t, "g", NULL);
+    for (int i = 0; i < 40; i++) {
+        char body[16];
+        snprintf(body, sizeof body, "%d", i);
+        must(leat_topic_publish(t, &(leat_msg){ .body = leat_str(body) }, NULL,
+                                NULL, err));
+        must(leat_topic_flush(t, LONG_MS, err));
+        read_on(s, i, 1);
+        if (i % 10 == 9) {
+            wait_until(length() == 0, SOON_MS);
+            redis_do(server, "CLIENT KILL TYPE normal SKIPME yes");
+        }
+    }
+    assert_int_equal(atomic_load(&h.losses), 0);
+    leat_source_close(s);
+    leat_topic_close(t);
+}
+
 static void an_alter_reaches_a_running_owner(void **state)
 {
     (void)state;
@@ -538,6 +570,7 @@ int main(void)
         topic_test(by_default_nothing_goes),
         topic_test(what_all_groups_have_settled_is_forgotten),
         topic_test(what_one_group_has_settled_is_forgotten),
+        topic_test(what_was_forgotten_is_no_loss_to_its_producer),
         topic_test(an_alter_reaches_a_running_owner),
         topic_test(an_alter_reaches_a_producer),
         topic_test(large_bodies_go_with_their_entries),

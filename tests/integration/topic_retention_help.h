@@ -1,6 +1,6 @@
 /*
- * topic_retention_help.h: a topic "orders" of one partition, its groups, and what
- * its owners take away.
+ * topic_retention_help.h: a topic "orders" of one partition, its groups, and
+ * what its owners take away.
  */
 #ifndef TOPIC_RETENTION_HELP_H
 #define TOPIC_RETENTION_HELP_H
