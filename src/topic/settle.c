@@ -205,6 +205,7 @@ static void keep(handed *h, leat__step *s, int64_t since_ns)
 {
     part *p = h->part;
     if (s->kept) {
+        leat__kept_fall_back(p, s->lane);
         leat__settle_add(p, s, since_ns);
         return;
     }
