@@ -71,10 +71,10 @@ static bool confirmed(leat_delivery **out, int n, bool *untold)
     return true;
 }
 
-/* What the server did not hear of goes back, the rest is given out: on a cluster
- * each node is told by itself, and any server may refuse a save.  A node that
- * does not answer is left alone for a while: the others' messages would wait
- * with each try. */
+/* What the server did not hear of goes back, the rest is given out: on a
+ * cluster each node is told by itself, and any server may refuse a save.  A
+ * node that does not answer is left alone for a while: the others' messages
+ * would wait with each try. */
 static int keep_told(consumer *c, leat_delivery **out, int n)
 {
     int64_t now = leat__now_ns();
