@@ -30,6 +30,7 @@ static const struct {
     { "topic.instructions", topic_instructions },
     { "topic.policies", topic_policies },
     { "topic.waiting", topic_waiting },
+    { "topic.trim", topic_trim },
 };
 
 bool complain(const leat_error *e)

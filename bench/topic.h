@@ -37,6 +37,7 @@ bool topic_memory(work *w);
 bool topic_instructions(work *w);
 bool topic_policies(work *w);
 bool topic_waiting(work *w);
+bool topic_trim(work *w);
 
 /* ---- produce: topic_produce.c ----------------------------------------- */
 

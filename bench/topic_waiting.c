@@ -2,8 +2,8 @@
  * topic_waiting.c: what waits costs nothing to those who do not.
  *
  * A group with 100,000 messages put by until tomorrow, on a partition with as
- * many delayed ones, consumes as one without; counted by callgrind, the client's
- * side and the server's.
+ * many delayed ones, consumes as one without; counted by callgrind, on the
+ * client's side and the server's.
  */
 #include "topic.h"
 

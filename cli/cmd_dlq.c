@@ -127,9 +127,14 @@ static bool time_get(cli *c, leat_client *client, const char *name, int64_t *ms,
 
 bool filter_given(cli *c)
 {
-    return value_text(c, "group") || value_text(c, "error") ||
-           value_text(c, "key") || value_text(c, "since") ||
-           value_text(c, "until") || value_text(c, "partition");
+    static const char *const names[] = { "group", "error", "key",
+                                         "since", "until", "partition" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const value *v = value_find(c, names[i]);
+        if (v && v->text && v->origin == FROM_FLAG)
+            return true;
+    }
+    return false;
 }
 
 bool filter_get(cli *c, letters *l, leat_dead_filter *out, int *code)

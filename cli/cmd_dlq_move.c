@@ -17,7 +17,9 @@ typedef struct move {
     leat_dead_filter filter;
     leat_dlq_move_opts opts;
     leat_dlq_sum sum;
-    uint64_t bad; /* that were not done */
+    uint64_t bad;          /* that were not done        */
+    leat_code first;       /* why the first was not ... */
+    char first_error[240]; /* ... and as it was told    */
     uint64_t seen;
     progress bar;
     bool show;
@@ -50,6 +52,10 @@ static bool on_step(void *arg, const leat_dlq_step *s)
 {
     move *m = arg;
     m->seen++;
+    if (s->code != LEAT_OK && m->bad == 0) {
+        m->first = s->code;
+        snprintf(m->first_error, sizeof m->first_error, "%s", s->error);
+    }
     if (s->code != LEAT_OK && ++m->bad <= TOLD) {
         if (m->show)
             fputs("\r\033[K", stderr);
@@ -129,21 +135,26 @@ static int show_counts(const move *m)
     return output_close(out);
 }
 
+/* What ended it all, unless that is the first of those that were told. */
+static bool ended_early(const move *m, leat_code got, const leat_error *err)
+{
+    return got != LEAT_OK && (m->bad == 0 || got != m->first ||
+                              strcmp(err->msg, m->first_error) != 0);
+}
+
 static int judge(const move *m, leat_code got, const leat_error *err)
 {
     const leat_dlq_sum *s = &m->sum;
-    bool told = s->missing + s->refused + s->unknown > 0;
+    bool early = ended_early(m, got, err);
     if (m->bad > TOLD)
         fail(EXIT_NO, NULL, "and %llu more",
              (unsigned long long)(m->bad - TOLD));
-    int code = got == LEAT_EINVAL && !told ? 0 : show_counts(m);
-    if (got != LEAT_OK && !told)
+    int code = early && m->seen == 0 ? 0 : show_counts(m);
+    if (early)
         return fail_with(m->c->args[0], err, NULL);
-    if (s->unknown)
+    if (s->unknown || got == LEAT_EFULL)
         return EXIT_TRY_AGAIN;
-    if (got == LEAT_EFULL)
-        return EXIT_TRY_AGAIN;
-    if (told)
+    if (m->bad > 0)
         return EXIT_NO;
     if (code == 0 && stop_signal)
         code = EXIT_SIGNAL + stop_signal;

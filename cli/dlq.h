@@ -19,7 +19,7 @@ void letters_close(letters *l);
 /* What the options choose; false with *code, and said. */
 bool filter_get(cli *c, letters *l, leat_dead_filter *out, int *code);
 
-/* Is there an option that chooses? */
+/* Was an option given that chooses? */
 bool filter_given(cli *c);
 
 /* Nothing was found: is the group one that there is? 0, or said. */

@@ -4,7 +4,7 @@
  *   cc retry.c $(pkg-config --cflags --libs leat) -o retry
  *   ./retry redis://localhost        or: ./retry embedded:
  *
- * Of fifteen orders one fails twice before it succeeds, one fails for as long as
+ * Of fifteen orders one fails twice before it succeeds, one fails as long as
  * there is a bug, and one is refused at once.  Later orders of a customer wait
  * while one of his is to be tried again; those of other customers do not.  What
  * was given up is a dead letter, and is replayed when the bug is fixed.
@@ -33,7 +33,7 @@ static leat_verdict handle(leat_ctx *x, void *arg)
     if (body.n < sizeof text)
         memcpy(text, body.p, body.n);
 
-    switch (atoi(text)) {
+    switch (strtol(text, NULL, 10)) {
     case UNKNOWN_ITEM:
         if (!shop->fixed)
             return leat_ctx_reject(x, "no such item");

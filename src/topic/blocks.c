@@ -1,9 +1,9 @@
 /*
  * blocks.c: the lanes of a partition that stand still.
  *
- * A table of open addressing, at most two thirds full; what leaves is closed up,
- * so that there are no tombs.  Most of the time it is empty, which is one number
- * to look at; it may hold every key of a partition.
+ * A table of open addressing, at most two thirds full; what leaves is closed
+ * up, so that there are no tombs.  Most of the time it is empty, which is one
+ * number to look at; it may hold every key of a partition.
  */
 #include "topic/blocks.h"
 #include "base/mem.h"

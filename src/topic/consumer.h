@@ -545,6 +545,9 @@ void leat__kept_undo(part *p, leat__kept *k);
 void leat__kept_drop(part *p, leat__kept *k);
 void leat__kept_forget(part *p);
 
+/* One of the lane goes back to wait: what is in hand behind it, too. */
+void leat__kept_fall_back(part *p, uint64_t lane);
+
 /* ---- save.c ----------------------------------------------------------- */
 
 /* Send the saves that are due.  now: also what could wait for more. */

@@ -7,10 +7,10 @@
  *
  * What is kept comes before what is in the window: it has waited.
  *
- * A message in whose hands processes died may be what killed them.  It is handed
- * out when users have nothing else of any partition, and nothing else is until
- * it is settled and the server knows; while it waits for that nothing else is
- * begun.  So if the process dies again, it was this one.
+ * A message in whose hands processes died may be what killed them.  It is
+ * handed out when users have nothing else of any partition, and nothing else is
+ * until it is settled and the server knows; while it waits for that nothing
+ * else is begun.  So if the process dies again, it was this one.
  *
  * Settled deliveries come by a stack that any thread pushes to and the driver
  * empties whole; reversed, it is in the order of the settlements.

@@ -82,6 +82,21 @@ void leat__kept_forget(part *p)
     p->kept = none; /* the answer of a fetch may still come */
 }
 
+void leat__kept_fall_back(part *p, uint64_t lane)
+{
+    leat__kept *next;
+    for (leat__kept *k = lane ? p->kept.first : NULL; k; k = next) {
+        next = k->next;
+        if (k->state != KEPT_WAITS || k->lane != lane)
+            continue;
+        for (leat__step *s = p->moves.first; s; s = s->next)
+            if (s->kept == k) /* that it was not handed out after all */
+                s->kept = NULL;
+        p->kept.waits--;
+        leat__kept_drop(p, k);
+    }
+}
+
 leat__kept *leat__kept_take(part *p, bool alone)
 {
     leat__kept *k = p->kept.first;
@@ -255,7 +270,8 @@ static void fetch(part *p, uint32_t most)
     char ids[LEAT__KEPT_MAX][LEAT__ID_TEXT];
     const leat_bytes keys[] = { leat__key_bytes(&p->lease),
                                 leat__key_bytes(&p->kept_key),
-                                leat__key_bytes(&p->due_key) };
+                                leat__key_bytes(&p->due_key),
+                                leat__key_bytes(&p->lane_key) };
     size_t n = 4;
     p->kept.epoch = leat__part_epoch(p);
     leat_bytes args[4 + LEAT__KEPT_MAX] = {
@@ -266,7 +282,7 @@ static void fetch(part *p, uint32_t most)
         args[n] = leat__id_format(k->id, ids[n - 4]);
     p->kept.at_ns = INT64_MAX;
     p->kept.asked = true; /* before: the answer may be there at once */
-    if (leat__script_send(c->cmd, &leat__script_topic_due, keys, 3, args, n,
+    if (leat__script_send(c->cmd, &leat__script_topic_due, keys, 4, args, n,
                           &(leat_send_opts){ .fn = on_due, .arg = p },
                           &e) == LEAT_OK)
         return;

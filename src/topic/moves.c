@@ -5,9 +5,10 @@
  *  ->  waiting  ->  carried  ->  gone
  *
  * Numbers are given in the order of the line, without gaps, so that the server
- * tells by the highest one it has carried out which it has.  A save is the whole
- * state of the window and all steps that are carried and not confirmed: it may
- * be lost, repeated, or overtaken by the next, which says all that it said.
+ * tells by the highest one it has carried out which it has.  A save is the
+ * whole state of the window and all steps that are carried and not confirmed:
+ * it may be lost, repeated, or overtaken by the next, which says all that it
+ * said.
  */
 #include "topic/moves.h"
 #include "base/mem.h"

@@ -82,7 +82,8 @@ static inline bool leat__moves_ready(const leat__moves *m)
 }
 
 /* The lanes that the numbered steps touch, then their arguments, to args, which
- * has room for 1 + LEAT__MOVE_MAX * LEAT__STEP_ARGS.  How many; 0: no memory. */
+ * has room for 1 + LEAT__MOVE_MAX * LEAT__STEP_ARGS.  How many; 0: no
+ * memory. */
 size_t leat__moves_write(const leat__moves *m, leat__buf *text,
                          leat_bytes *args, leat_error *err);
 

@@ -12,9 +12,9 @@
  *              give back stays there, but for what stands before the last one
  *              that failed: that is kept, so that all comes in order
  *
- * Steps of a lane are held until no user has anything of it any more.  Then they
- * go in the order of the log, and from then on the server hands the lane out:
- * only the first of it is ever due.
+ * Steps of a lane are held until no user has anything of it any more.  Then
+ * they go in the order of the log, and from then on the server hands the lane
+ * out: only the first of it is ever due.
  *
  * A new owner asks for the lanes that stand still before it reads.
  */

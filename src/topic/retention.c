@@ -231,9 +231,8 @@ void leat__retention_set(leat__retention_seen *s, const leat_retention *r)
     to_values(r, v);
     uint32_t n = atomic_load_explicit(&s->version, memory_order_relaxed);
     atomic_store_explicit(&s->version, n + 1, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release);
     for (int i = 0; i < LEAT__RETENTION_FIELDS; i++)
-        atomic_store_explicit(&s->value[i], v[i], memory_order_relaxed);
+        atomic_store_explicit(&s->value[i], v[i], memory_order_release);
     atomic_store_explicit(&s->version, n + 2, memory_order_release);
 }
 
@@ -244,8 +243,7 @@ void leat__retention_get(leat__retention_seen *s, leat_retention *out)
     do {
         before = atomic_load_explicit(&s->version, memory_order_acquire);
         for (int i = 0; i < LEAT__RETENTION_FIELDS; i++)
-            v[i] = atomic_load_explicit(&s->value[i], memory_order_relaxed);
-        atomic_thread_fence(memory_order_acquire);
+            v[i] = atomic_load_explicit(&s->value[i], memory_order_acquire);
         after = atomic_load_explicit(&s->version, memory_order_relaxed);
     } while (before != after || (before & 1));
     *out = from_values(v);

@@ -11,8 +11,8 @@
  * not come back together.
  *
  * A handler that dies tells nothing.  After two deaths a message may be the
- * cause or only have been beside it, so the third try is made alone (deliver.c);
- * whoever dies then was killed by it.
+ * cause or only have been beside it, so the third try is made alone
+ * (deliver.c); whoever dies then was killed by it.
  */
 #include "topic/retry.h"
 

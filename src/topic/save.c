@@ -8,8 +8,8 @@
  *
  * Where messages change their place, the save carries the steps of that
  * (moves.h), and so does each one after it until one of them is answered.  The
- * number of the last step known to be carried out goes with every save: a server
- * that has lost some refuses it, and the partition is taken anew.
+ * number of the last step known to be carried out goes with every save: a
+ * server that has lost some refuses it, and the partition is taken anew.
  *
  * Hand-outs are saved at once, settlements with them, or else soon.  Where the
  * durability asks for it the outcome waits for a proof (prove.c).

@@ -15,10 +15,10 @@
  *              lane stands still,
  *              a step `keep`
  *
- * An entry of the window stays OUT until a save carries its step, and is done in
- * that one: the server never hears that it is settled without hearing where it
- * went.  Where there is no memory for a step the partition is given up and taken
- * anew: what was settled is handed out again.
+ * An entry of the window stays OUT until a save carries its step, and is done
+ * in that one: the server never hears that it is settled without hearing where
+ * it went.  Where there is no memory for a step the partition is given up and
+ * taken anew: what was settled is handed out again.
  */
 #include "base/log.h"
 #include "base/mem.h"
@@ -205,6 +205,7 @@ static void keep(handed *h, leat__step *s, int64_t since_ns)
 {
     part *p = h->part;
     if (s->kept) {
+        leat__kept_fall_back(p, s->lane);
         leat__settle_add(p, s, since_ns);
         return;
     }

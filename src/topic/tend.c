@@ -3,10 +3,10 @@
  *
  * Every owner of every group does, about once a second while there is something
  * to take away and more seldom otherwise, each a piece at a time: a second
- * owner of the same partition finds less to do.  Nothing is fenced, and nobody has to
- * be elected: what may go is decided inside the script, by the cursors that are
- * there (trimming.lua).  One that dies leaves whole pieces undone, and the next
- * takes them.
+ * owner of the same partition finds less to do.  Nothing is fenced, and nobody
+ * has to be elected: what may go is decided inside the script, by the cursors
+ * that are there (trimming.lua).  One that dies leaves whole pieces undone, and
+ * the next takes them.
  *
  *   names of the groups --SMEMBERS--> then, for each partition that is due,
  *   a trim, and while that says that there is more, another soon after

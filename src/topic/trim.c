@@ -3,12 +3,13 @@
  * make it.
  *
  * The script (trimming.lua) has to be given the keys of all groups.  Their
- * names are in another slot, so they are read before, and a group may join between.
- * It is not overlooked: with its cursor it gets a group of the server's own on
- * the log, which the script compares with the names it was given.  One that it
- * was not told of it asks about, and the names are read again.  What is still
- * not among them is no group of the topic, but one that somebody made by hand:
- * it goes among the `others`, and is named as known from then on.
+ * names are in another slot, so they are read before, and a group may join
+ * between. It is not overlooked: with its cursor it gets a group of the
+ * server's own on the log, which the script compares with the names it was
+ * given.  One that it was not told of it asks about, and the names are read
+ * again.  What is still not among them is no group of the topic, but one that
+ * somebody made by hand: it goes among the `others`, and is named as known from
+ * then on.
  */
 #include "topic/trim.h"
 #include "base/mem.h"

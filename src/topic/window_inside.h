@@ -146,7 +146,8 @@ static inline leat__slot *leat__lanes_first(const leat__window *w,
 void leat__lanes_took(leat__window *w, uint32_t lane);
 
 /* All of it that waits is claimed: there is nothing to hold any more.  Where
- * that begins: the place of the oldest entry in its bucket; 0: there is none. */
+ * that begins: the place of the oldest entry in its bucket; 0: there is
+ * none. */
 uint64_t leat__lanes_forget(leat__window *w, uint64_t lane);
 
 /* How many of it are out, those that are claimed among them or not. */

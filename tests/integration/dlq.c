@@ -58,7 +58,8 @@ static int bodies(const leat_dlq_walk_opts *o, int *out, int room)
     while (next(w, &x)) {
         char text[32] = "";
         assert_in_range(n, 0, room - 1);
-        memcpy(text, x.msg->body.p, x.msg->body.n < 31 ? x.msg->body.n : 31);
+        if (x.msg->body.n > 0 && x.msg->body.n < sizeof text)
+            memcpy(text, x.msg->body.p, x.msg->body.n);
         out[n++] = (int)strtol(text, NULL, 10);
     }
     assert_false(next(w, &x));

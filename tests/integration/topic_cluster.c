@@ -3,6 +3,7 @@
  * partitions are spread, move, and keep their order.
  */
 #include "support/proc.h"
+#include "topic/topic.h"
 #include "topic_cluster_help.h"
 
 static leat_client *client;
@@ -578,6 +579,57 @@ static void a_bare_stream_is_a_topic_of_one_partition(void **state)
     leat_topic_close(t);
 }
 
+/* ---- what is kept ----------------------------------------------------- */
+
+static int64_t all_lengths(void)
+{
+    int64_t sum = 0;
+    for (int p = 0; p < PARTS; p++) {
+        char key[64];
+        log_key(key, sizeof key, p);
+        int64_t n = redis_int(cluster_node(rig, node_of(p)), "XLEN %s", key);
+        sum += n > 0 ? n : 0;
+    }
+    return sum;
+}
+
+/* The names of the groups, the policy and the logs are on different nodes. */
+static void owners_trim_the_partitions_of_all_nodes(void **state)
+{
+    enum { N = 600 };
+    leat_error e = { 0 };
+    leat_retention seen = { 0 };
+    leat_delivery *d;
+    leat_trimmed got;
+    (void)state;
+    leat_topic *t = open_topic(client, NULL);
+    leat_topic_source_opts o = { .lease_ms = 3000, .block_ms = 100 };
+    leat_source *s = leat_topic_source(t, "g", &o, &e);
+    assert_non_null(s);
+    for (int i = 0; i < N; i++)
+        must(leat_topic_publish_to(t, (uint32_t)(i % PARTS),
+                                   &(leat_msg){ .body = leat_str("x") }, NULL,
+                                   NULL, err));
+    must(leat_topic_flush(t, LONG_MS, err));
+    must(leat_topic_alter(client, "t", NULL,
+                          &(leat_retention){ .max_entries = 10 }, err));
+    must(leat_topic_trim(client, "t", NULL, &got, err));
+    assert_int_equal(got.removed, 0);
+    assert_int_equal(got.held, N - 10 * PARTS);
+    assert_string_equal(got.holder, "g");
+    for (int i = 0; i < N; i++) {
+        wait_until(leat_source_receive(s, &d, 1, 1000, &e) == 1, LONG_MS);
+        (void)leat_delivery_ack(d);
+    }
+    wait_until(all_lengths() == 10 * PARTS, LONG_MS);
+    leat_source_close(s);
+    /* A producer that nobody reads beside learns of a change, too. */
+    must(leat_topic_alter(client, "t", NULL, &(leat_retention){ .cap = 77 },
+                          err));
+    wait_until((leat__topic_retention(t, &seen), seen.cap == 77), LONG_MS);
+    leat_topic_close(t);
+}
+
 /* ---- the command ------------------------------------------------------ */
 
 /* Run it with these words and this input; the first line it prints. */
@@ -641,6 +693,7 @@ int main(void)
         TEST(a_group_is_set_right_on_all_nodes),
         TEST(following_a_topic_shows_what_comes_to_any_node),
         TEST(a_bare_stream_is_a_topic_of_one_partition),
+        TEST(owners_trim_the_partitions_of_all_nodes),
         TEST(the_command_sends_looks_and_consumes),
         TEST(a_node_comes_gets_partitions_and_goes),
     };

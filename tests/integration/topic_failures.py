@@ -9,12 +9,13 @@ otherwise they are smaller, and the faults the same.
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-from chaos import Clock, Proxy, wait_for  # noqa: E402
+from chaos import BUILD, Clock, Proxy, wait_for  # noqa: E402
 from scenarios import (IN_FLIGHT, LONG, PARTITIONS, ends,  # noqa: E402
                        main)
 from topic_policies import (CRASHER, POISON, REJECTED, Fates,  # noqa: E402
@@ -327,6 +328,51 @@ def a8_a_retry_that_waits_for_longer_than_the_lease_has_one_effect(b):
     assert b.ledgers.twice == 0 and b.owners(LOST) == 0 and c.alive()
 
 
+def killed(b, *words):
+    """The command, killed after a moment; then again, to its end."""
+    argv = [str(BUILD / "leat"), *words, "--url", b.url, "--yes", "--quiet"]
+    for n in range(6):
+        p = b.rig.start(argv, stdout=subprocess.DEVNULL)
+        time.sleep(0.004 * n)
+        b.rig.end(p)
+    code = b.rig.start(argv, stdout=subprocess.DEVNULL).wait(LONG)
+    assert code == 0, (words, code)
+
+
+def a14_a_trim_that_was_killed_is_run_again(b):
+    """What the slower group has not settled stays, and nothing else."""
+    b.server()
+    b.leave(b.consume("away", group="away"))
+    b.send(800, role="first")
+    c = b.consume("away", group="away")
+    b.drained()
+    b.leave(c)
+    b.send(400, role="second", key=100)
+    lengths = [ask(b.redis.path, "XLEN", f"leat:{{orders/{i}}}:log")
+               for i in range(PARTITIONS)]
+    killed(b, "topic", "trim", "orders", "--max-entries", "1")
+    after = [ask(b.redis.path, "XLEN", f"leat:{{orders/{i}}}:log")
+             for i in range(PARTITIONS)]
+    assert sum(lengths) == 1200 and sum(after) == 400, (lengths, after)
+    b.consume("away", group="away")
+    b.drained()
+    assert b.ledgers.twice == 0, b.ledgers.twice
+
+
+def a14_a_seek_that_was_killed_is_run_again(b):
+    """All comes once more, not twice more."""
+    b.server()
+    b.send(400)
+    c = b.consume("c")
+    through(b)
+    b.leave(c)
+    killed(b, "group", "seek", "orders", GROUP, "--to", "start")
+    b.consume("c")
+    b.wait(lambda l: l.twice >= 400, "all comes again")
+    through(b)
+    assert b.ledgers.read().twice == 400, b.ledgers.twice
+
+
 def c3_answers_to_moves_that_never_come(b):
     """Each is asked for again, and done once."""
     b.server()
@@ -429,6 +475,27 @@ def g1_at_maxmemory_failing_and_burying_go_on(b):
 
 def ask_refused(b):
     return b.redis.ask("SET x y").startswith("-OOM")
+
+
+def g10_a_message_that_is_deleted_while_it_is_handled_and_fails(b):
+    """There is nothing to hand out again: a dead letter says so."""
+    b.server()
+    b.send(1, key=3, keys=1)
+    c = b.consume("c", order="none", lease=60000, threads=0,
+                  env={"LEAT_FAILPOINT": "before_effect:stop@1"},
+                  **with_fates(b, flaky=1000, most=2))
+    c.await_stop()
+    gone = 0
+    for i in range(PARTITIONS):
+        key = f"leat:{{orders/{i}}}:log"
+        for at, _ in ask(b.redis.path, "XRANGE", key, "-", "+"):
+            gone += ask(b.redis.path, "XDEL", key, at)
+    assert gone == 1
+    c.go_on()
+    wait_for(lambda: letters(b), LONG, "there is a dead letter")
+    found = letters(b)
+    assert len(found) == 1 and "deleted" in found[0].le, found[0].head
+    assert found[0].n == "1" and not found[0].fields, found[0].head
 
 
 def peak(w):

@@ -98,7 +98,9 @@ static inline leat_delivery *next_of(leat_source *s)
     leat_delivery *d = NULL;
     leat_error e = { 0 };
     int64_t end = wait_now_ms() + LONG_MS;
-    while (wait_now_ms() < end) {
+    bool late = false; /* once more after the end: we may not have run */
+    while (!late) {
+        late = wait_now_ms() >= end;
         int n = leat_source_receive(s, &d, 1, 1000, &e);
         if (n == 1)
             return d;

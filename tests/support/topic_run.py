@@ -25,6 +25,7 @@ THREADS = 2
 LEASE = 1.0
 RATE = 400          # messages a second, of each producer
 DRAIN_SECONDS = 120
+DRAINS = 10         # so often
 SAFE = 1000         # the keys of the last round
 GROUP = "billing"
 
@@ -212,18 +213,27 @@ class Run:
         return self.ledgers.read().missing == 0
 
     def drain(self, what):
+        """Who dies of what he handles may take long; as long as something
+        happens it is waited for."""
+        seen = None
+
         def look():
             for w in list(self.consumers) if self.policies else ():
                 self.policies.revive(self, w)
             return self.drained() and \
                 (not self.policies or self.policies.drained(self))
-        try:
-            wait_for(look, DRAIN_SECONDS, "drained")
-        except TimeoutError:
-            say(f"{what}: {self.ledgers.missing} acknowledged messages "
-                f"without an effect")
-            if self.policies:
-                self.policies.complain(self)
+        for _ in range(DRAINS):
+            try:
+                wait_for(look, DRAIN_SECONDS, "drained")
+                return
+            except TimeoutError:
+                if not self.policies or \
+                        seen == (seen := self.policies.progress(self)):
+                    break
+        say(f"{what}: {self.ledgers.missing} acknowledged messages "
+            f"without an effect")
+        if self.policies:
+            self.policies.complain(self)
 
     def last_round(self):
         """Nothing of what was is unsettled: a new member is alone and gets

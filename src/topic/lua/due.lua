@@ -2,7 +2,7 @@
 --#include "topic/kept.lua"
 -- due.lua: which kept messages are to be handed out now, and when the next is.
 --
--- KEYS  1 lease   2 kept   3 due
+-- KEYS  1 lease   2 kept   3 due   4 lane
 -- ARGV  1 nonce   2 epoch
 --       3 how many at most
 --       4 bytes of fields after which no more are given
@@ -15,6 +15,12 @@
 --        entry  {id, fields, n, f, lane, replayed}; fields as in an entry of a
 --               log
 -- states none changes
+--
+-- Behind the first of a lane come those that follow it, so that a long lane is
+-- not a round trip for each; but not behind one that failed before, which may do
+-- so again, nor one that may have killed its handlers, nor such a one itself.
+
+local FOLLOW = 16 -- of one lane
 
 local lease = redis.call('HMGET', KEYS[1], 'o', 'e')
 if lease[1] ~= ARGV[1] or lease[2] ~= ARGV[2] then
@@ -30,6 +36,21 @@ end
 local found = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', '+inf',
                          'WITHSCORES', 'LIMIT', 0, most + count + 1)
 local out, wait = {'', redis.call('HLEN', KEYS[2]) / 2}, nil
+local function give(id, meta)
+    local packed = redis.call('HGET', KEYS[2], id)
+    if packed then
+        out[#out + 1] = {id, cmsgpack.unpack(packed),
+                         tostring(meta[META.n]), tostring(meta[META.f]),
+                         meta[META.lane], meta[META.replayed]}
+        most, bytes = most - 1, bytes - #packed
+    end
+end
+
+local function is_fresh(meta)
+    return meta[META.f] == 0 and meta[META.n] < 2 and meta[META.due_ms] <= now
+end
+
+local lanes = {}
 for i = 1, #found, 2 do
     local id, at = found[i], tonumber(found[i + 1])
     if not mine[id] then
@@ -37,14 +58,27 @@ for i = 1, #found, 2 do
             wait = math.max(at - now, 0)
             break
         end
-        local packed, meta = redis.call('HGET', KEYS[2], id),
-                             kept_meta(KEYS[2], id)
-        if packed and meta then
-            out[#out + 1] = {id, cmsgpack.unpack(packed),
-                             tostring(meta[META.n]), tostring(meta[META.f]),
-                             meta[META.lane], meta[META.replayed]}
-            most, bytes = most - 1, bytes - #packed
+        local meta = kept_meta(KEYS[2], id)
+        if meta then
+            give(id, meta)
+            if meta[META.lane] ~= '' and is_fresh(meta) then
+                lanes[#lanes + 1] = {meta[META.lane], id}
+            end
         end
+    end
+end
+for _, l in ipairs(lanes) do
+    local lane, id = l[1], l[2]
+    for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[4],
+                                       '(' .. lane_member(lane, id),
+                                       '(' .. lane .. '0', 'LIMIT', 0,
+                                       math.min(FOLLOW, most))) do
+        local behind = lane_id(lane, member)
+        local meta = kept_meta(KEYS[2], behind)
+        if mine[behind] or not meta or not is_fresh(meta) or bytes <= 0 then
+            break
+        end
+        give(behind, meta)
     end
 end
 out[1] = wait and string.format('%.0f', wait) or ''

@@ -42,6 +42,17 @@ local function lane_id(lane, member)
            number(string.sub(member, at + 20))
 end
 
+-- The id that a member of the lane stands for.
+local function lane_id(lane, member)
+    local function number(digits)
+        local short = string.gsub(digits, '^0+', '')
+        return short == '' and '0' or short
+    end
+    local at = #lane + 2
+    return number(string.sub(member, at, at + 19)) .. '-' ..
+           number(string.sub(member, at + 20))
+end
+
 -- The id of the first in the lane; nil: there is none.
 local function lane_first(lanes, lane)
     local found = redis.call('ZRANGEBYLEX', lanes, '[' .. lane .. '/',
