@@ -4,9 +4,15 @@
  *
  * The same few messages fail, wait, are rejected and become dead letters, each
  * time with one cut: before, inside and after every script that is sent, and
+<<<<<<< HEAD
+ * before and inside every answer.  Whatever was cut, each ends where it belongs,
+ * once.  And so it does whichever allocation is refused.
+=======
  * before and inside every answer.  Whatever was cut, each ends where it
  * belongs, once.
+>>>>>>> policies
  */
+#include "support/allocfail.h"
 #include "support/tcpfault.h"
 #include "topic_help.h"
 
@@ -62,8 +68,14 @@ static bool all_is_settled(void)
     return same && redis_int(server, "HLEN leat:{orders/0}:kept:g") == 0;
 }
 
-/* The cut's number. */
-static int work(const tcpfault_rule *rule, int *done)
+/* What is to go wrong once the source is open, and whether it did. */
+struct trouble {
+    const tcpfault_rule *cut;
+    long allocation; /* the n-th from then on; 0: none */
+    bool came;
+};
+
+static void work(struct trouble *x, int *done)
 {
     char through[64];
     leat_error e = { 0 };
@@ -78,9 +90,11 @@ static int work(const tcpfault_rule *rule, int *done)
         .retry = { .max_attempts = 2, .delay_ms = 1, .no_jitter = true }
     };
     leat_source *s = source_of(t, "g", &o);
-    int cut = tcpfault_rule_add(proxy, rule);
+    int cut = x->cut ? tcpfault_rule_add(proxy, x->cut) : 0;
     int64_t end = wait_now_ms() + LONG_MS;
-    assert_true(cut > 0);
+    assert_true(cut > 0 || !x->cut);
+    if (x->allocation)
+        atomic_store(&alloc_fail_state.at, alloc_fail_calls() + x->allocation);
     do {
         leat_delivery *d[8];
         int n = leat_source_receive(s, d, 8, 10, &e);
@@ -90,7 +104,8 @@ static int work(const tcpfault_rule *rule, int *done)
     leat_source_close(s);
     leat_topic_close(t);
     leat_client_close(c);
-    return cut;
+    x->came = cut ? tcpfault_fired(proxy, cut) > 0 : alloc_fail_count() > 0;
+    tcpfault_clear(proxy);
 }
 
 /* Which of them is the i-th dead letter. */
@@ -103,17 +118,18 @@ static bool is_dead(const redisReply *letters, size_t i, const char *body)
     return false;
 }
 
-/* True: the cut came. */
-static bool once(const tcpfault_rule *rule)
+/* True: it went wrong. */
+static bool once(struct trouble x)
 {
     int done[BODIES] = { 0 };
     assert_true(redis_flush(server));
     leat_topic_close(topic_of(client, "orders", 1));
     for (int i = 0; i < BODIES; i++)
         add_keyed("orders", 0, keys[i], bodies[i]);
-    int cut = work(rule, done);
-    bool fired = tcpfault_fired(proxy, cut) > 0;
-    tcpfault_clear(proxy);
+    alloc_fail_install(ALLOC_FAIL_NEVER, false);
+    work(&x, done);
+    alloc_fail_remove();
+    assert_int_equal(alloc_fail_live(), 0);
     assert_true(all_is_settled());
     for (int i = 0; i < BODIES; i++)
         assert_true(done[i] >= 1);
@@ -126,7 +142,7 @@ static bool once(const tcpfault_rule *rule)
     freeReplyObject(r);
     assert_int_equal(redis_int(server, "ZCARD leat:{orders/0}:lane:g"), 0);
     assert_int_equal(redis_int(server, "ZCARD leat:{orders/0}:due:g"), 0);
-    return fired;
+    return x.came;
 }
 
 /* Each n-th until there is none any more; the first answers are to what opens
@@ -137,7 +153,7 @@ static void sweep(tcpfault_rule rule)
     rule.times = 1;
     rule.action = TCPFAULT_RESET;
     for (rule.n = 1; rule.n < CUTS_MAX && missed < ENOUGH; rule.n++) {
-        bool came = once(&rule);
+        bool came = once((struct trouble){ .cut = &rule });
         cuts += came;
         missed = came || cuts == 0 ? 0 : missed + 1;
     }
@@ -150,7 +166,7 @@ static void before_a_script_has_come(void **state)
     (void)state;
     sweep((tcpfault_rule){
         .dir = TCPFAULT_UP, .when = TCPFAULT_COMMAND, .command = "EVALSHA" });
-    for (uint64_t plus = 100; plus <= 400; plus += 150)
+    for (uint64_t plus = 100; plus <= 300; plus += 200)
         sweep((tcpfault_rule){ .dir = TCPFAULT_UP,
                                .when = TCPFAULT_COMMAND,
                                .command = "EVALSHA",
@@ -181,12 +197,24 @@ static void inside_an_answer(void **state)
         .dir = TCPFAULT_DOWN, .when = TCPFAULT_FRAME, .plus = 2 });
 }
 
+static void any_one_allocation_may_fail(void **state)
+{
+    int missed = 0;
+    long n = 1;
+    (void)state;
+    for (; n < ALLOC_FAIL_MOST && missed < ENOUGH; n++)
+        missed = once((struct trouble){ .allocation = n }) ? 0 : missed + 1;
+    print_message("# %ld allocations\n", n - missed);
+    assert_true(n > 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         topic_test(before_a_script_has_come),
         topic_test(after_a_script_has_come),
         topic_test(inside_an_answer),
+        topic_test(any_one_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, start_both, stop_both);
 }
