@@ -4,13 +4,8 @@
  *
  * The same few messages fail, wait, are rejected and become dead letters, each
  * time with one cut: before, inside and after every script that is sent, and
-<<<<<<< HEAD
  * before and inside every answer.  Whatever was cut, each ends where it
  * belongs, once.  And so it does whichever allocation is refused.
-=======
- * before and inside every answer.  Whatever was cut, each ends where it
- * belongs, once.
->>>>>>> policies
  */
 #include "support/allocfail.h"
 #include "support/tcpfault.h"
