@@ -243,7 +243,8 @@ def harm(run, faults):
 
 
 def policies_of(o):
-    return Policies(o.seed, GROUP, PARTITIONS) if o.policies else None
+    return Policies(o.seed, GROUP, PARTITIONS, o.seconds < 10) \
+        if o.policies else None
 
 
 def on_one(o):

@@ -30,6 +30,10 @@ BACKLOG = 1000000 if WHOLE else 200000
 PARKED = 20000 if WHOLE else 1000       # in one lane
 
 
+# However slow the machine is, nobody is missed and no answer given up.
+PATIENT = {"lease": 20000, "answer": 30000}
+
+
 class Server:
     """What topic_policies.py asks of a run."""
 
@@ -48,12 +52,23 @@ def with_fates(b, **shares):
     return {**b.fates.options, "delay": 20, "most_delay": 100}
 
 
+def consume(b, role, options=None, **more):
+    return b.consume(role, **{**PATIENT, **(options or {}), **more})
+
+
 def through(b, groups=(GROUP,), seconds=LONG):
     """All is settled: nothing is behind a cursor, kept, due or in a lane."""
     server = Server(b)
     b.drained(seconds)
     wait_for(lambda: not any(left_in(server, PARTITIONS, g) for g in groups),
              seconds, "nothing is left")
+
+
+def send_all(b, count, **options):
+    """Many at once, and each is acknowledged however slow the machine is."""
+    before = len(sent(b))
+    b.send(count, window=1024, answer=60000, **options)
+    assert len(sent(b)) == before + count, (len(sent(b)), before)
 
 
 def letters(b, group=GROUP):
@@ -113,13 +128,14 @@ def keep_alive(b, seconds=LONG, **options):
     it handles, until all is settled.  Returns the last, and how often."""
     server, deaths = Server(b), 0
     end = time.monotonic() + seconds
-    w = b.consume("c", name="c", lease=60000, **options)
+    w = consume(b, "c", options, name="c", lease=60000)
     while b.ledgers.read().missing or left_in(server, PARTITIONS, GROUP):
         if w.process.poll() is not None:
             b.workers.remove(w)
             ends(w, -signal.SIGKILL)
             deaths += 1
-            w = b.consume("c", name="c", lease=60000, wait=False, **options)
+            w = consume(b, "c", options, name="c", lease=60000,
+                        wait=False)
         assert time.monotonic() < end, (b.ledgers.missing, deaths,
                                         left_in(server, PARTITIONS, GROUP))
         time.sleep(0.002)
@@ -129,7 +145,7 @@ def keep_alive(b, seconds=LONG, **options):
 def j1_messages_that_kill_become_dead_letters_and_their_neighbours_do_not(b):
     b.server()
     options = with_fates(b, crash=10, most=3)
-    b.send(400, window=400)
+    send_all(b, 400)
     w, deaths = keep_alive(b, order="none", **options)
     found = exactly_the_doomed(b)
     assert found and 3 <= deaths <= 3 * len(found), (deaths, len(found))
@@ -141,14 +157,13 @@ def j1_a_message_that_kills_once_is_handled_in_the_end(b):
     """By its order alone: the process is killed inside the handler."""
     b.server()
     options = with_fates(b, most=2)
-    b.send(40)
+    send_all(b, 40)
     for _ in range(2):
-        w = b.consume("c", name="c", lease=60000, threads=0, batch=8,
-                      env={"LEAT_FAILPOINT": "before_effect:kill@1"},
-                      **options)
+        w = consume(b, "c", options, name="c", lease=60000, threads=0, batch=8,
+                    env={"LEAT_FAILPOINT": "before_effect:kill@1"})
         b.workers.remove(w)
         ends(w, -signal.SIGKILL)
-    b.consume("c", name="c", lease=60000, **options)
+    consume(b, "c", options, name="c", lease=60000)
     through(b)
     assert not letters(b), [x.head for x in letters(b)]
     b.end(twice=2 * IN_FLIGHT)
@@ -157,7 +172,7 @@ def j1_a_message_that_kills_once_is_handled_in_the_end(b):
 def around_killers(b, order):
     b.server()
     options = with_fates(b, poison=20, crash=10, flaky=50, reject=20, most=3)
-    b.send(300, window=300)
+    send_all(b, 300)
     w, _ = keep_alive(b, order=order, **options)
     found = exactly_the_doomed(b)
     assert {b.fates.of(x.number) for x in found} == {POISON, REJECTED,
@@ -178,8 +193,8 @@ def j2_handlers_that_fail_fewer_times_than_allowed(b):
     """No dead letter, and attempts are exact."""
     b.server()
     options = with_fates(b, flaky=1000)
-    b.consume("c", order="none", **options)
-    b.send(200)
+    consume(b, "c", options, order="none")
+    send_all(b, 200)
     through(b)
     assert not letters(b)
     for number, seen in tries(b).items():
@@ -197,8 +212,8 @@ def j2_another_group_sees_each_message_once(b):
     there = b.rig.dir / "other"
     there.mkdir()
     other = b.second_group(there, "other")
-    b.consume("c", order="none", **options)
-    b.send(300)
+    consume(b, "c", options, order="none")
+    send_all(b, 300)
     through(b, (GROUP, "other"))
     exactly_the_doomed(b)
     assert not letters(b, "other")
@@ -213,8 +228,8 @@ def j4_what_cannot_be_decoded_is_a_dead_letter_with_its_reason(b):
     """Foreign fields, an unknown version, a broken checksum: each is handed
     out, no more than once, and the rest flows."""
     b.server()
-    c = b.consume("c", **with_fates(b))
-    b.send(40)
+    c = consume(b, "c", with_fates(b))
+    send_all(b, 40)
     through(b)
     key = "leat:{orders/1}:log"
     with Wire(b.redis.path) as w:
@@ -225,7 +240,7 @@ def j4_what_cannot_be_decoded_is_a_dead_letter_with_its_reason(b):
         torn[good.index(b"b") + 1] = b"0" + torn[good.index(b"b") + 1][1:]
         bad = [[b"some", b"thing"], old, torn]
         ids = [w.call("XADD", key, "*", *fields).decode() for fields in bad]
-    b.send(40, role="later", key=100)
+    send_all(b, 40, role="later", key=100)
     through(b)
     found = {x.i: x for x in letters(b)}
     assert sorted(found) == sorted(ids), (sorted(found), ids)
@@ -251,9 +266,9 @@ def j7_only_the_key_that_fails_waits(b):
     its own partition too; then it comes in order."""
     b.server()
     path, options = denied_key(b)
-    b.consume("c", **options)
-    b.send(6 * IN_FLIGHT, key=3, keys=1, role="hot")
-    b.send(400, key=100, keys=40, role="others")
+    consume(b, "c", options)
+    send_all(b, 6 * IN_FLIGHT, key=3, keys=1, role="hot")
+    send_all(b, 400, key=100, keys=40, role="others")
     others = range(100, 140)
     b.wait(lambda l: sum(r.key in others for r in l.of(EFFECT)) == 400,
            "all others flow")
@@ -275,10 +290,10 @@ def j7_a_key_keeps_its_order_when_its_owner_is_killed(b):
     path, options = denied_key(b)
     p = b.produce(0, rate=300, key=1, keys=16)
     for _ in range(4):
-        w = b.consume("c", name="c", lease=60000, **options)
+        w = consume(b, "c", options, name="c", lease=60000)
         b.flowing(60)
         b.drop(w)
-    b.consume("c", name="c", lease=60000, **options)
+    consume(b, "c", options, name="c", lease=60000)
     b.flowing(60)
     assert effects(b, {3}) == 0
     path.unlink()
@@ -294,9 +309,9 @@ def j7_a_key_keeps_its_order_when_partitions_change_hands(b):
     b.server()
     path, options = denied_key(b, lease=5000)
     p = b.produce(0, rate=300, key=1, keys=16)
-    crowd = [b.consume("first", **options)]
+    crowd = [consume(b, "first", options)]
     for n in range(3):
-        crowd.append(b.consume(f"c{n}", **options))
+        crowd.append(consume(b, f"c{n}", options))
         b.flowing(50)
         b.leave(crowd.pop(0))
         b.flowing(50)
@@ -314,16 +329,15 @@ def j7_a_key_keeps_its_order_when_partitions_change_hands(b):
 def a8_a_retry_that_waits_for_longer_than_the_lease_has_one_effect(b):
     b.server()
     options = with_fates(b, flaky=1000, most=2)
-    c = b.consume("c", order="none", lease=1000,
-                  **{**options, "delay": 3000, "most_delay": 3000,
-                     "jitter": 0})
-    b.send(100)
+    c = consume(b, "c", options, order="none", lease=3000, delay=4000,
+                most_delay=4000, jitter=0)
+    send_all(b, 100)
     b.wait(lambda l: len(l.of(DELIVERY)) >= 100, "all have failed")
     assert effects(b) == 0
     through(b)
     assert all(seen == [1, 2] for seen in tries(b).values())
     first = {r.id: r.ns for r in b.ledgers.of(DELIVERY) if r.detail == 1}
-    early = [r for r in b.ledgers.of(EFFECT) if r.ns - first[r.id] < 2.9e9]
+    early = [r for r in b.ledgers.of(EFFECT) if r.ns - first[r.id] < 3.9e9]
     assert not early, early[:3]
     assert b.ledgers.twice == 0 and b.owners(LOST) == 0 and c.alive()
 
@@ -342,19 +356,19 @@ def killed(b, *words):
 def a14_a_trim_that_was_killed_is_run_again(b):
     """What the slower group has not settled stays, and nothing else."""
     b.server()
-    b.leave(b.consume("away", group="away"))
-    b.send(800, role="first")
-    c = b.consume("away", group="away")
+    b.leave(consume(b, "away", group="away"))
+    send_all(b, 800, role="first")
+    c = consume(b, "away", group="away")
     b.drained()
     b.leave(c)
-    b.send(400, role="second", key=100)
+    send_all(b, 400, role="second", key=100)
     lengths = [ask(b.redis.path, "XLEN", f"leat:{{orders/{i}}}:log")
                for i in range(PARTITIONS)]
     killed(b, "topic", "trim", "orders", "--max-entries", "1")
     after = [ask(b.redis.path, "XLEN", f"leat:{{orders/{i}}}:log")
              for i in range(PARTITIONS)]
     assert sum(lengths) == 1200 and sum(after) == 400, (lengths, after)
-    b.consume("away", group="away")
+    consume(b, "away", group="away")
     b.drained()
     assert b.ledgers.twice == 0, b.ledgers.twice
 
@@ -362,12 +376,12 @@ def a14_a_trim_that_was_killed_is_run_again(b):
 def a14_a_seek_that_was_killed_is_run_again(b):
     """All comes once more, not twice more."""
     b.server()
-    b.send(400)
-    c = b.consume("c")
+    send_all(b, 400)
+    c = consume(b, "c")
     through(b)
     b.leave(c)
     killed(b, "group", "seek", "orders", GROUP, "--to", "start")
-    b.consume("c")
+    consume(b, "c")
     b.wait(lambda l: l.twice >= 400, "all comes again")
     through(b)
     assert b.ledgers.read().twice == 400, b.ledgers.twice
@@ -378,9 +392,8 @@ def c3_answers_to_moves_that_never_come(b):
     b.server()
     proxy = b.proxy()
     options = with_fates(b, poison=150, flaky=300, reject=100, most=3)
-    b.consume("c", url=proxy.url, answer=400, lease=20000, order="key",
-              **options)
-    b.send(32, key=500)
+    consume(b, "c", options, url=proxy.url, answer=400, order="key")
+    send_all(b, 32, key=500)
     through(b)
     fired = 0
     for n in range(9):
@@ -388,7 +401,7 @@ def c3_answers_to_moves_that_never_come(b):
         what = ("half-open", "cut", "blackhole")[n % 3]
         proxy.order(f"rule dir=up command=EVALSHA:{1 + n} after do={what}"
                     " times=1")
-        b.send(64, role=f"p{n}", key=1 + 20 * n)
+        send_all(b, 64, role=f"p{n}", key=1 + 20 * n)
         through(b)
         proxy.order("clear")
         proxy.order("reset 0")
@@ -402,20 +415,20 @@ def c5_a_lease_whose_answer_was_lost_finds_what_is_kept(b):
     """Lanes are loaded before anything is read."""
     b.server()
     path, options = denied_key(b)
-    first = b.consume("first", lease=60000, **options)
-    b.send(200, keys=8)
+    first = consume(b, "first", options, lease=60000)
+    send_all(b, 200, keys=8)
     b.wait(lambda l: l.missing == 25, "all other keys are through")
     b.leave(first)
     for n in range(1, 8):
         proxy = Proxy(b.rig, b.redis.path, f"control{n}")
         proxy.order(f"rule dir=up command=EVALSHA:{n} after do=cut times=1")
-        c = b.consume(f"c{n}", url=f"redis://127.0.0.1:{proxy.port}",
-                      lease=60000, answer=1000, **options)
-        b.send(40, role=f"p{n}", key=1 + 50 * n, keys=16)
+        c = consume(b, f"c{n}", options, lease=60000, answer=1000,
+                    url=f"redis://127.0.0.1:{proxy.port}")
+        send_all(b, 40, role=f"p{n}", key=1 + 50 * n, keys=16)
         b.wait(lambda l: l.missing == 25, "the new ones are through")
         b.leave(c)
     path.unlink()
-    b.consume("last", lease=60000, **options)
+    consume(b, "last", options, lease=60000)
     through(b)
     in_order(b)
     assert not letters(b)
@@ -427,13 +440,12 @@ def e6_retries_come_once_each_across_jumps_of_the_clock(b):
     clock = Clock(b.rig)
     b.server(clock=clock)
     options = with_fates(b, flaky=1000, most=2)
-    c = b.consume("c", order="none", lease=20000, in_flight=1000, batch=256,
-                  **{**options, "delay": 3600000, "most_delay": 3600000,
-                     "jitter": 0})
-    b.send(MANY, window=1024)
+    c = consume(b, "c", options, order="none", in_flight=1000, batch=256,
+                delay=3600000, most_delay=3600000, jitter=0)
+    send_all(b, MANY)
     wait_for(lambda: kept(b) == MANY, LONG, "all have failed once")
     clock.set(-86400)
-    b.send(64, role="aside", key=900, keys=64)
+    send_all(b, 64, role="aside", key=900, keys=64)
     wait_for(lambda: kept(b) == MANY + 64, LONG, "the new ones have failed")
     assert effects(b) == 0
     clock.set(7200)
@@ -455,12 +467,12 @@ def g1_at_maxmemory_failing_and_burying_go_on(b):
     with room again everything goes on by itself."""
     b.server("--maxmemory-policy", "noeviction")
     options = with_fates(b, poison=100, flaky=300, reject=100, most=3)
-    b.leave(b.consume("before"))
-    b.send(400, key=1)
+    b.leave(consume(b, "before"))
+    send_all(b, 400, key=1)
     b.redis.ask("CONFIG SET maxmemory 1")
-    p = b.produce(0, role="refused", key=100, rate=100)
+    p = b.produce(0, role="refused", key=100, rate=100, answer=60000)
     assert ask_refused(b), "the server has room"
-    b.consume("c", order="none", **options)
+    consume(b, "c", options, order="none")
     through(b)
     exactly_the_doomed(b)
     assert not [r for r in b.ledgers.of(ACK) if r.key >= 100]
@@ -480,10 +492,10 @@ def ask_refused(b):
 def g10_a_message_that_is_deleted_while_it_is_handled_and_fails(b):
     """There is nothing to hand out again: a dead letter says so."""
     b.server()
-    b.send(1, key=3, keys=1)
-    c = b.consume("c", order="none", lease=60000, threads=0,
-                  env={"LEAT_FAILPOINT": "before_effect:stop@1"},
-                  **with_fates(b, flaky=1000, most=2))
+    send_all(b, 1, key=3, keys=1)
+    c = consume(b, "c", with_fates(b, flaky=1000, most=2), order="none",
+                lease=60000, threads=0,
+                env={"LEAT_FAILPOINT": "before_effect:stop@1"})
     c.await_stop()
     gone = 0
     for i in range(PARTITIONS):
@@ -513,8 +525,8 @@ COPY = ("local e = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1] "
 def g7_a_slow_consumer_before_a_long_backlog_stays_small(b):
     """A few megabytes, whatever there is to read."""
     b.server()
-    b.send(PARTITIONS * 10)
-    c = b.consume("c", work=1, lease=20000)
+    send_all(b, PARTITIONS * 10)
+    c = consume(b, "c", work=1)
     through(b)
     before = peak(c)
     with Wire(b.redis.path, 60) as w:
@@ -530,11 +542,11 @@ def g7_a_slow_consumer_before_a_long_backlog_stays_small(b):
 def g7_a_key_with_a_long_lane_takes_no_memory_of_its_owner(b):
     b.server()
     path, options = denied_key(b)
-    c = b.consume("c", lease=20000, **options)
-    b.send(200, keys=8)
+    c = consume(b, "c", options)
+    send_all(b, 200, keys=8)
     b.wait(lambda l: l.missing == 25, "all other keys are through")
     before, parked = peak(c), PARKED
-    b.send(parked, key=3, keys=1, role="hot", window=1024)
+    send_all(b, parked, key=3, keys=1)
     wait_for(lambda: waiting(b) >= parked, LONG, "they wait in their lane")
     grown = peak(c) - before
     print(f"# {grown >> 10} KiB more for a lane of {parked}")

@@ -140,10 +140,9 @@ def left_in(run, partitions, group):
 
 
 class Policies:
-    rate = RATE
-
-    def __init__(self, seed, group, partitions):
+    def __init__(self, seed, group, partitions, short):
         self.group, self.partitions = group, partitions
+        self.rate = 2 * RATE if short else RATE
         self.order = ("none", "key", "partition")[seed % 3]
         self.fates = Fates(most=3 + seed // 3 % 3)
         self.crashes = 0
@@ -294,9 +293,14 @@ class Policies:
     def replay(self, run, verdict):
         """All of them, to handlers that succeed."""
         run.step("replaying")
+        before = run.ledgers, run.dir
         run.ledgers = Ledgers(run.rig.dir / "replay")
         run.dir = run.ledgers.directory
         run.dir.mkdir()
+        self.replay_all(run, verdict)
+        run.ledgers, run.dir = before
+
+    def replay_all(self, run, verdict):
         members = [run.consumer(), run.consumer()]
         rate = max(len(self.dead) // 2, 1)
         killed = self.command(run, "--rate", str(rate))
