@@ -241,7 +241,7 @@ bool topic_policies(work *w)
     bool ok = client_side(w, "topic.policies.retry", "retry", 8000);
     ok &= client_side(w, "topic.policies.dead", "dead", 5000);
     ok &= server_side("topic.policies.retry.server", retry_once,
-                      bare_retry_once, 2);
+                      bare_retry_once, 2.5);
     return ok & server_side("topic.policies.dead.server", dead_once,
-                            bare_dead_once, 2);
+                            bare_dead_once, 2.5);
 }
