@@ -51,7 +51,7 @@ static leat_code no_id(const char *text, leat_error *err)
 {
     char shown[61];
     size_t n = 0;
-    for (; text[n] && n < sizeof shown - 1; n++)
+    for (; n < sizeof shown - 1 && text[n]; n++)
         shown[n] = (char)(text[n] > ' ' && text[n] < 127 ? text[n] : '?');
     shown[n] = '\0';
     return leat__fail(err, LEAT_EINVAL,

@@ -72,7 +72,9 @@ static leat_code change(const leat_dead *x, const leat_dead_edit *e,
                           "dead letter %s is no message that can be read: give "
                           "it a new body",
                           x->id);
-    *m = none ? (leat_msg){ 0 } : *x->msg;
+    *m = (leat_msg){ 0 };
+    if (!none)
+        *m = *x->msg;
     if (e->body.p)
         m->body = e->body;
     if (e->key.p)

@@ -96,6 +96,7 @@ static leat_code call(run *x, uint32_t partition, const leat__trim_how *how,
 {
     answer a = { .names = &x->names };
     leat_code rc = LEAT_OK;
+    *out = a.got;
     for (int i = 0; rc == LEAT_OK && (i == 0 || a.got.asks); i++) {
         if (i == NAMES_TRIES)
             return leat__fail(err, LEAT_EBUSY,
