@@ -158,9 +158,11 @@ static double server_cost(server_fn *once, const char *out)
 double server_instructions(server_fn *once)
 {
     char dir[] = "/tmp/leat-bench-XXXXXX", path[64], out[64], link[64];
-    const char *real = getenv("LEAT_REDIS_SERVER");
+    char real[4096];
+    const char *given = getenv("LEAT_REDIS_SERVER");
     double cost = -1;
-    setenv("REAL_SERVER", real ? real : "", 1);
+    snprintf(real, sizeof real, "%s", given ? given : "");
+    setenv("REAL_SERVER", real, 1);
     if (!mkdtemp(dir))
         return -1;
     snprintf(path, sizeof path, "%s/run", dir);
@@ -170,7 +172,7 @@ double server_instructions(server_fn *once)
         setenv("LEAT_REDIS_SERVER", path, 1);
         cost = server_cost(once, out);
     }
-    setenv("LEAT_REDIS_SERVER", getenv("REAL_SERVER"), 1);
+    setenv("LEAT_REDIS_SERVER", real, 1);
     unlink(path);
     unlink(link);
     rmdir(dir);

@@ -346,7 +346,7 @@ static void on_published(void *arg, const leat_position *at,
 
 static void name_key(char key[KEY_SIZE], int64_t i)
 {
-    snprintf(key, KEY_SIZE, "key-%lld", (long long)(o.key + i));
+    snprintf(key, KEY_SIZE, "key-%lld", (long long)o.key + i);
 }
 
 static void find_partitions(leat_topic *t)

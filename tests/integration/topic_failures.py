@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from chaos import BUILD, Clock, Proxy, wait_for  # noqa: E402
 from scenarios import (IN_FLIGHT, LONG, PARTITIONS, ends,  # noqa: E402
                        main)
-from topic_policies import (CRASHER, POISON, REJECTED, Fates,  # noqa: E402
-                            dead_letters, left_in, why_wrong)
+from topic_policies import (CRASHER, FLAKY, POISON, REJECTED,  # noqa: E402
+                            Fates, dead_letters, left_in, why_wrong)
 from topics import ACK, DELIVERY, EFFECT, LOST  # noqa: E402
 from wire import Wire, ask  # noqa: E402
 
@@ -435,8 +435,8 @@ def c5_a_lease_whose_answer_was_lost_finds_what_is_kept(b):
 
 
 def e6_retries_come_once_each_across_jumps_of_the_clock(b):
-    """They are due in an hour.  The clock goes back a day, and nothing comes;
-    then ahead by two hours, and everything does."""
+    """They are due in an hour.  The clock goes back by half of that, and
+    nothing comes; then ahead by two hours, and everything does."""
     clock = Clock(b.rig)
     b.server(clock=clock)
     options = with_fates(b, flaky=1000, most=2)
@@ -444,7 +444,7 @@ def e6_retries_come_once_each_across_jumps_of_the_clock(b):
                 delay=3600000, most_delay=3600000, jitter=0)
     send_all(b, MANY)
     wait_for(lambda: kept(b) == MANY, LONG, "all have failed once")
-    clock.set(-86400)
+    clock.set(-1800)
     send_all(b, 64, role="aside", key=900, keys=64)
     wait_for(lambda: kept(b) == MANY + 64, LONG, "the new ones have failed")
     assert effects(b) == 0
@@ -453,6 +453,24 @@ def e6_retries_come_once_each_across_jumps_of_the_clock(b):
     assert all(seen == [1, 2] for seen in tries(b).values())
     assert effects(b) == MANY + 64 and b.ledgers.twice == 0
     assert c.alive() and b.owners(LOST) == 0
+
+
+def e6_what_failed_while_the_clock_was_ahead_does_not_wait_for_it(b):
+    """By a day; the delay is a second."""
+    clock = Clock(b.rig)
+    b.server(clock=clock)
+    options = with_fates(b, flaky=500, most=2)
+    consume(b, "c", options, order="key", delay=1000, most_delay=1000)
+    send_all(b, 200)
+    through(b)
+    clock.set(86400)
+    send_all(b, 200, role="ahead", key=100)
+    b.wait(lambda l: len({r.id for r in l.of(DELIVERY) if r.key >= 100 and
+                          b.fates.of(r.id) == FLAKY}) >= 16, "some failed")
+    clock.set(0)
+    through(b)
+    in_order(b)
+    assert not letters(b)
 
 
 def kept(b):

@@ -19,8 +19,14 @@
 -- Behind the first of a lane come those that follow it, so that a long lane is
 -- not a round trip for each; but not behind one that failed before, which may do
 -- so again, nor one that may have killed its handlers, nor such a one itself.
+--
+-- A clock that was ahead for a while leaves times behind that are far away, and
+-- these are the last.  One that never failed has nothing to wait for; and if the
+-- clock has gone back by more than a message was to wait, it has waited: so it
+-- comes late by its own delay at most, and never earlier than the clock went.
 
 local FOLLOW = 16 -- of one lane
+local ASTRAY = 16 -- looked for in a call
 
 local lease = redis.call('HMGET', KEYS[1], 'o', 'e')
 if lease[1] ~= ARGV[1] or lease[2] ~= ARGV[2] then
@@ -47,10 +53,22 @@ local function give(id, meta)
 end
 
 local function is_fresh(meta)
-    return meta[META.f] == 0 and meta[META.n] < 2 and meta[META.due_ms] <= now
+    return meta[META.f] == 0 and meta[META.n] < 2
+end
+
+local function is_astray(meta)
+    return meta[META.f] == 0 or
+           meta[META.last_ms] - now > meta[META.due_ms] - meta[META.last_ms]
 end
 
 local lanes = {}
+local function give_first(id, meta)
+    give(id, meta)
+    if meta[META.lane] ~= '' and is_fresh(meta) then
+        lanes[#lanes + 1] = {meta[META.lane], id}
+    end
+end
+
 for i = 1, #found, 2 do
     local id, at = found[i], tonumber(found[i + 1])
     if not mine[id] then
@@ -60,10 +78,18 @@ for i = 1, #found, 2 do
         end
         local meta = kept_meta(KEYS[2], id)
         if meta then
-            give(id, meta)
-            if meta[META.lane] ~= '' and is_fresh(meta) then
-                lanes[#lanes + 1] = {meta[META.lane], id}
-            end
+            give_first(id, meta)
+        end
+    end
+end
+if wait and wait > 0 then
+    for _, id in ipairs(redis.call('ZREVRANGE', KEYS[3], 0,
+                                   count + ASTRAY - 1)) do
+        local meta = not mine[id] and kept_meta(KEYS[2], id)
+        if meta and meta[META.due_ms] > now and is_astray(meta) and
+           most > 0 and bytes > 0 then
+            give_first(id, meta)
+            wait = 0
         end
     end
 end
