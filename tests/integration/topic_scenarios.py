@@ -210,6 +210,7 @@ def a4_a_stopped_owner_settles_nothing_when_it_wakes(b):
     b.drained()
     woken = time.monotonic_ns()
     zombie.go_on()
+
     def late(ledgers):
         """What it did when it woke, and how that was settled; an answer that
         was there before it stopped is no such one."""
@@ -219,8 +220,11 @@ def a4_a_stopped_owner_settles_nothing_when_it_wakes(b):
                 if r.ns > woken and r.fence in old}
         return done, [r.detail for r in ledgers.of(SETTLED, "zombie")
                       if r.ns > woken and (r.key, r.seq) in done]
-    b.wait(lambda l: late(l)[0] and len(late(l)[1]) >= len(late(l)[0]),
-           "what the zombie did is settled")
+
+    def settled(ledgers):
+        done, codes = late(ledgers)
+        return done and len(codes) >= len(done)
+    b.wait(settled, "what the zombie did is settled")
     assert set(late(b.ledgers)[1]) == {STALE}, late(b.ledgers)
     assert zombie.stats()["stale"] > 0
     b.send(200, role="later", key=100)
