@@ -391,10 +391,11 @@ static void who_is_barred_is_cut_off_alone_and_reset_in_the_end(void **state)
 }
 
 /* Each has been sent more than it took when it goes, which the proxy does not
- * see: nothing of it can arrive any more, and nobody waits for that. */
+ * see: nothing of it can arrive any more, and nobody waits for that.  Half a
+ * second for each would be ten. */
 static void resetting_those_whose_peers_are_gone_takes_no_time(void **state)
 {
-    enum { MANY = 12 };
+    enum { MANY = 20 };
     int fd[MANY];
     (void)state;
     int near = dial();
@@ -415,7 +416,7 @@ static void resetting_those_whose_peers_are_gone_takes_no_time(void **state)
         close(fd[i]);
     int64_t begin = wait_now_ms();
     assert_true(tcpfault_bar(proxy, NULL));
-    assert_true(wait_now_ms() - begin < 2000);
+    assert_true(wait_now_ms() - begin < 9000);
     close(near);
 }
 

@@ -91,14 +91,6 @@ static void *write_on(void *arg)
     return NULL;
 }
 
-static int number_of(const leat_delivery *d)
-{
-    leat_bytes body = leat_delivery_msg(d)->body;
-    char text[16];
-    snprintf(text, sizeof text, "%.*s", (int)body.n, (const char *)body.p);
-    return (int)strtol(text, NULL, 10);
-}
-
 static void *read_on(void *arg)
 {
     flow *f = arg;
@@ -107,7 +99,7 @@ static void *read_on(void *arg)
         leat_delivery *d[64];
         int n = leat_source_receive(f->source, d, 64, 50, NULL);
         for (int k = 0; k < n; k++) {
-            int i = number_of(d[k]);
+            int i = body_number(d[k]);
             if (!atomic_exchange(&f->seen[i], 1)) {
                 atomic_fetch_add(&f->count, 1);
                 if (!leat_delivery_redelivered(d[k]) && i < last)

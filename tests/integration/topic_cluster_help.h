@@ -135,10 +135,7 @@ typedef struct reader {
 
 static inline void reader_note(reader *r, leat_delivery *d)
 {
-    leat_bytes body = leat_delivery_msg(d)->body;
-    char text[16];
-    snprintf(text, sizeof text, "%.*s", (int)body.n, (const char *)body.p);
-    int i = (int)strtol(text, NULL, 10);
+    int i = body_number(d);
     int32_t part = leat_delivery_partition(d);
     if (i < 0 || i >= MOST || part < 0 || part >= PARTS)
         return;

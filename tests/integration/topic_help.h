@@ -142,14 +142,6 @@ static inline void nothing_of(leat_source *s, int64_t ms)
         assert_memory_equal(body_.p, text, body_.n);                           \
     } while (0)
 
-static inline int body_number(const leat_delivery *d)
-{
-    char text[32] = "";
-    leat_bytes b = leat_delivery_msg(d)->body;
-    memcpy(text, b.p, b.n < 31 ? b.n : 31);
-    return (int)strtol(text, NULL, 10);
-}
-
 static inline void ack(leat_delivery *d)
 {
     assert_int_equal(leat_delivery_ack(d), LEAT_OK);
