@@ -427,7 +427,8 @@ static void a_slow_handler_does_not_fill_the_memory(void **state)
     int64_t grown = resident_kib() - before;
     print_message("# %lld KiB more with %llu received\n", (long long)grown,
                   (unsigned long long)stats_of(s).received);
-    assert_true(grown < 110 * 1024);
+    if (!SANITIZED) /* whose own shadow of the memory counts too */
+        assert_true(grown < 110 * 1024);
     assert_true(stats_of(s).received < MANY / 2);
     atomic_store(&g.open, true);
     wait_until(atomic_load(&g.handled) == MANY, LONG_MS);
