@@ -28,6 +28,9 @@ static const struct {
     { "topic.growth", topic_growth },
     { "topic.memory", topic_memory },
     { "topic.instructions", topic_instructions },
+    { "topic.policies", topic_policies },
+    { "topic.waiting", topic_waiting },
+    { "topic.trim", topic_trim },
 };
 
 bool complain(const leat_error *e)

@@ -35,6 +35,9 @@ bool topic_aof(work *w);
 bool topic_growth(work *w);
 bool topic_memory(work *w);
 bool topic_instructions(work *w);
+bool topic_policies(work *w);
+bool topic_waiting(work *w);
+bool topic_trim(work *w);
 
 /* ---- produce: topic_produce.c ----------------------------------------- */
 
@@ -69,6 +72,18 @@ double consume_raw_rate(void *work);
 /* ---- what callgrind runs: topic_instructions.c ------------------------ */
 
 int topic_work_main(const char *what, int n);
+
+/* Some work for n messages on a new server, and how many instructions of it a
+ * message takes; negative: failed. */
+typedef bool server_fn(work *w, int n);
+double server_instructions(server_fn *once);
+
+/* Inside such work: what was done so far does not count. */
+bool server_count_anew(const work *w);
+
+/* What is done by those of topic_policies.c and topic_waiting.c. */
+bool policies_work(leat_topic *t, const char *group, const char *what, int n);
+bool waiting_fill(const work *w, const char *group);
 
 /* What topic_memory.c runs to see what it needs. */
 int topic_memory_main(const char *socket, const char *name, bool empty);

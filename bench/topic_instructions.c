@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { MESSAGES = 10200 };
@@ -33,9 +34,14 @@ int topic_work_main(const char *what, int n)
     bool ok = t != NULL;
     if (ok && strcmp(what, "produce") == 0) {
         ok = produce(t, &w, n);
+    } else if (ok &&
+               (strcmp(what, "retry") == 0 || strcmp(what, "dead") == 0)) {
+        ok = policies_work(t, group, what, n);
     } else if (ok) {
+        if (strcmp(what, "waiting") == 0)
+            ok = waiting_fill(&w, group);
         leat_source *s = leat_topic_source(t, group, NULL, &e);
-        ok = s ? consume(s, n, &start) : complain(&e);
+        ok = ok && (s ? consume(s, n, &start) : complain(&e));
         leat_source_close(s);
     }
     leat_topic_close(t);
@@ -109,8 +115,23 @@ static bool raw_once(work *w, int n)
     return ok && consume_raw_rate(w) > 0;
 }
 
+bool server_count_anew(const work *w)
+{
+    char pid[16];
+    int status = 0;
+    snprintf(pid, sizeof pid, "%d", redis_pid(w->server));
+    pid_t child = fork();
+    if (child == 0) {
+        (void)dup2(2, 1); /* stdout is the bench's */
+        execlp("callgrind_control", "callgrind_control", "-z", pid,
+               (char *)NULL);
+        _exit(127);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
 /* The server's instructions from its start to its end; negative: failed. */
-static double server_run(bool (*once)(work *w, int n), int n, const char *out)
+static double server_run(server_fn *once, int n, const char *out)
 {
     redis_server *s = redis_start(&(redis_opts){ .start_ms = 60000 });
     work w = { .server = s, .payload = 100 };
@@ -126,7 +147,7 @@ static double server_run(bool (*once)(work *w, int n), int n, const char *out)
     return total;
 }
 
-static double server_cost(bool (*once)(work *w, int n), const char *out)
+static double server_cost(server_fn *once, const char *out)
 {
     enum { N = 5 * WINDOW };
     double one = server_run(once, N, out);
@@ -134,30 +155,37 @@ static double server_cost(bool (*once)(work *w, int n), const char *out)
     return one < 0 || three < 0 ? -1 : (three - one) / (2.0 * N);
 }
 
-static bool server_side(void)
+double server_instructions(server_fn *once)
 {
     char dir[] = "/tmp/leat-bench-XXXXXX", path[64], out[64], link[64];
-    const char *real = getenv("LEAT_REDIS_SERVER");
-    if (!bench_wants("topic.instructions.server"))
-        return true;
-    setenv("REAL_SERVER", real ? real : "", 1);
+    char real[4096];
+    const char *given = getenv("LEAT_REDIS_SERVER");
+    double cost = -1;
+    snprintf(real, sizeof real, "%s", given ? given : "");
+    setenv("REAL_SERVER", real, 1);
     if (!mkdtemp(dir))
-        return false;
+        return -1;
     snprintf(path, sizeof path, "%s/run", dir);
     snprintf(out, sizeof out, "%s/out", dir);
     snprintf(link, sizeof link, "%s/redis-server", dir);
-    double ours = -1, bare = -1;
     if (write_wrapper(path, out)) {
         setenv("LEAT_REDIS_SERVER", path, 1);
-        ours = server_cost(topic_once, out);
-        bare = server_cost(raw_once, out);
+        cost = server_cost(once, out);
     }
-    setenv("LEAT_REDIS_SERVER", getenv("REAL_SERVER"), 1);
+    setenv("LEAT_REDIS_SERVER", real, 1);
     unlink(path);
     unlink(link);
     rmdir(dir);
-    return bench_count("topic.instructions.server", "instructions/msg", ours,
-                       "raw", bare, 0.85 * 25070);
+    return cost;
+}
+
+static bool server_side(void)
+{
+    if (!bench_wants("topic.instructions.server"))
+        return true;
+    return bench_count("topic.instructions.server", "instructions/msg",
+                       server_instructions(topic_once), "raw",
+                       server_instructions(raw_once), 0.85 * 25070);
 }
 
 bool topic_instructions(work *w)

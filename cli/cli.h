@@ -97,11 +97,22 @@ extern const option global_options[];
 
 /* Of topics, groups and consume (commands_topic.c). */
 extern const option topic_create_options[], topic_info_options[],
-    topic_send_options[], topic_tail_options[], group_lag_options[],
+    topic_send_options[], topic_tail_options[], topic_rm_options[],
+    topic_alter_options[], topic_trim_options[], group_lag_options[],
+    group_seek_options[], group_rm_options[], group_pending_options[],
     consume_options[];
 extern const example topic_create_examples[], topic_ls_examples[],
     topic_info_examples[], topic_send_examples[], topic_tail_examples[],
-    topic_rm_examples[], group_lag_examples[], consume_examples[];
+    topic_rm_examples[], topic_alter_examples[], topic_trim_examples[],
+    group_lag_examples[], group_seek_examples[], group_rm_examples[],
+    group_pending_examples[], consume_examples[];
+
+/* Of dead letters (commands_dlq.c). */
+extern const option dlq_ls_options[], dlq_show_options[], dlq_errors_options[],
+    dlq_replay_options[], dlq_rm_options[], dlq_edit_options[];
+extern const example dlq_ls_examples[], dlq_show_examples[],
+    dlq_errors_examples[], dlq_replay_examples[], dlq_rm_examples[],
+    dlq_edit_examples[];
 
 const group *group_find(const char *noun);
 /* The first command of that noun after `after`; NULL starts, and ends. */
@@ -395,19 +406,39 @@ int run_topic_create(cli *c);
 int run_topic_ls(cli *c);
 int run_topic_info(cli *c);
 int run_topic_rm(cli *c);
+int run_topic_alter(cli *c);
+int run_topic_trim(cli *c);
 int run_topic_send(cli *c);
 int run_topic_tail(cli *c);
 int run_group_ls(cli *c);
 int run_group_info(cli *c);
 int run_group_lag(cli *c);
 int run_group_members(cli *c);
+int run_group_seek(cli *c);
+int run_group_pause(cli *c);
+int run_group_resume(cli *c);
+int run_group_rm(cli *c);
+int run_group_pending(cli *c);
 int run_consume(cli *c);
+int run_dlq_ls(cli *c);
+int run_dlq_show(cli *c);
+int run_dlq_errors(cli *c);
+int run_dlq_replay(cli *c);
+int run_dlq_rm(cli *c);
+int run_dlq_edit(cli *c);
 
 /* ---- of topics (cmd_topic.c) ------------------------------------------ */
+
+/* What is kept of a topic, as far as options say it; 0, or an exit code. */
+int retention_options(cli *c, leat_retention *r);
 
 /* Say why a call on this topic failed; one that is not there gets a hint of
  * those that are. */
 int topic_fail(leat_client *client, const char *topic, const leat_error *err);
+
+/* The same of a group, in cmd_group.c. */
+int group_fail(leat_client *client, const char *topic, const char *name,
+               const leat_error *err);
 
 /* "1700000000000-0", and "-3" behind it for a message inside a packed entry;
  * written to out. */

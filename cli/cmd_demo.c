@@ -1,5 +1,6 @@
 /*
- * cmd_demo.c: leat demo: a topic, three consumers, and a kill -9 among them.
+ * cmd_demo.c: leat demo: a topic, three consumers, a kill -9 among them, and an
+ * order that nobody can handle.
  *
  *   <prefix>:...   a topic "orders" of four partitions, under a prefix of its
  *                  own, leat-demo-<random>; removed at the end
@@ -10,7 +11,7 @@
  * itself, since its last user is gone; the directory stays.
  *
  * This process is the producer and leads; cmd_demo_worker.c consumes;
- * cmd_demo_ledger.c counts.
+ * cmd_demo_ledger.c counts; cmd_demo_poison.c looks after that order.
  */
 #include "demo.h"
 
@@ -30,6 +31,7 @@ enum {
     PUBLISH_MS = 4000, /* spread over so long at most                    */
     PER_MS = 5,        /* and over less where there are few              */
     TICK_MS = 20,
+    BUSY_MS = 4, /* after a publish every worker has something in hands   */
     MAX_KEYS = 1000000
 };
 
@@ -44,6 +46,7 @@ typedef struct demo {
     demo_ledger read;
     int64_t count, keys, published;
     bool kill, killed;
+    demo_poisoned poison;
     atomic_bool unwritten; /* a record was not taken by the disk */
     leat_error refusal;    /* the first that publish refused     */
     progress bar;
@@ -113,16 +116,19 @@ static void say_over_bar(const demo *d)
         fputs("\r\033[K", stderr);
 }
 
-/* The busiest, once a third is done. */
+/* The busiest, once a third is done and the poison order is out of the way: who
+ * dies with it in hands does not tell that it failed. */
 static void kill_one(demo *d)
 {
     int n = 0;
-    if (!d->kill || d->killed || d->read.handled < d->count / 3)
+    if (!d->kill || d->killed || d->read.handled < d->count / 3 ||
+        d->poison.dead <= 0)
         return;
     for (int i = 1; i < DEMO_WORKERS; i++)
         if (d->read.by_worker[i] > d->read.by_worker[n])
             n = i;
     long pid = d->workers[n].pid;
+    sleep_ms(BUSY_MS);
     (void)demo_write(
         d->ledger, (demo_record){ .kind = DEMO_KILLED, .worker = (uint32_t)n });
     kill((pid_t)pid, SIGKILL);
@@ -184,6 +190,20 @@ static int await_workers(demo *d)
     }
 }
 
+/* Look for the dead letter; replay it when all else is done. */
+static int poison(demo *d)
+{
+    demo_ledger *l = &d->read;
+    if (d->poison.dead == 0 && l->tried >= DEMO_TRIES)
+        say_over_bar(d);
+    if (!demo_poison_dead(&d->poison, l) || d->poison.fixed ||
+        (d->kill && !d->killed) || l->handled + 1 < l->sent ||
+        l->outcomes < d->count)
+        return 0;
+    say_over_bar(d);
+    return demo_poison_fix(&d->poison);
+}
+
 /* Everything sent was handled, or nothing moves any more. */
 static bool is_through(demo *d, int64_t *moved_ns)
 {
@@ -207,6 +227,9 @@ static int lead(demo *d)
         if (publish(d, start, &err) != LEAT_OK)
             return fail_with("publish", &err, NULL);
         kill_one(d);
+        int code = poison(d);
+        if (code)
+            return code;
         if (!all_well(d))
             return EXIT_NO;
         if (atomic_load(&d->unwritten))
@@ -225,6 +248,9 @@ static const column columns[] = {
     { "sent", COLUMN_COUNT, false },
     { "handled", COLUMN_COUNT, false },
     { "redelivered", COLUMN_COUNT, false },
+    { "retried", COLUMN_COUNT, false },
+    { "dead_letters", COLUMN_COUNT, false },
+    { "replayed", COLUMN_COUNT, false },
     { "takeover_ms", COLUMN_COUNT, false },
     { "lost", COLUMN_COUNT, false },
     { "out_of_order", COLUMN_COUNT, false },
@@ -239,6 +265,9 @@ static int show(demo *d, output *out)
     output_number(out, r.sent);
     output_number(out, r.handled);
     output_number(out, r.redelivered);
+    output_number(out, r.retried);
+    output_number(out, d->poison.dead);
+    output_number(out, r.replayed);
     if (r.takeover_ms < 0)
         output_null(out);
     else
@@ -254,7 +283,16 @@ static int show(demo *d, output *out)
                                       : "per-key order kept";
     if (r.lost || r.out_of_order || r.sent == 0)
         return fail(EXIT_NO, NULL, "%lld lost, %s", (long long)r.lost, kept);
-    note("%lld lost, %s", (long long)r.lost, kept);
+    if (r.retried != DEMO_TRIES - 1 || d->poison.dead != 1 || r.replayed != 1 ||
+        d->poison.left != 0)
+        return fail(
+            EXIT_NO, NULL,
+            "the poison order was to be retried %d times, a dead letter "
+            "and replayed once",
+            DEMO_TRIES - 1);
+    note("%lld lost, %s; the order that failed was retried, a dead letter, "
+         "replayed and handled",
+         (long long)r.lost, kept);
     return 0;
 }
 
@@ -295,8 +333,13 @@ static int work(demo *d)
     if (code == 0 && !stop_signal)
         code = lead(d);
     end_workers(d);
+    if (code == 0 && !stop_signal)
+        code = demo_poison_end(&d->poison);
     leat_topic_close(d->topic);
-    if (leat_topic_remove(d->client, DEMO_TOPIC, d->prefix, &err) != LEAT_OK)
+    if (leat_topic_remove_with(
+            d->client, DEMO_TOPIC,
+            &(leat_remove_opts){ .prefix = d->prefix, .force = true },
+            &err) != LEAT_OK)
         hint("the keys %s:* were left behind", d->prefix);
     return code;
 }
@@ -324,6 +367,10 @@ static int run_on(cli *c, const char *url, const char *dir, output *out,
         d.client = client_open(c, url, "leat-demo", &code);
     if (d.client) {
         *server = server_pid(d.client);
+        d.poison = (demo_poisoned){ .client = d.client,
+                                    .prefix = d.prefix,
+                                    .dir = dir,
+                                    .number = (int64_t)demo_poison(d.count) };
         code = work(&d);
     }
     end_workers(&d);

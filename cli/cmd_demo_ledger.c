@@ -71,6 +71,11 @@ static bool sensible(const demo_ledger *l, const demo_record *r)
            r->number < (uint64_t)l->count;
 }
 
+static bool handled(const demo_record *r)
+{
+    return r->kind == DEMO_HANDLED || r->kind == DEMO_REPLAYED;
+}
+
 static void take_in(demo_ledger *l, const demo_record *r)
 {
     if (!sensible(l, r))
@@ -84,7 +89,9 @@ static void take_in(demo_ledger *l, const demo_record *r)
     l->outcomes += r->kind <= DEMO_FAILED;
     if (r->kind == DEMO_OWNED)
         l->ready[r->worker] = true;
-    if (r->kind != DEMO_HANDLED)
+    l->tried += r->kind == DEMO_TRIED;
+    l->replayed += r->kind == DEMO_REPLAYED;
+    if (!handled(r))
         return;
     l->by_worker[r->worker]++;
     l->handled += mark(l->seen, r->number);
@@ -123,7 +130,8 @@ static int by_time(const void *a, const void *b)
     return (x->ns > y->ns) - (x->ns < y->ns);
 }
 
-/* The handled ones, as a fenced store would have taken them. */
+/* The handled ones, as a fenced store would have taken them.  What was replayed
+ * comes when somebody wants it, and is in no order. */
 static void judge_handled(demo_ledger *l, demo_result *out)
 {
     uint64_t fence[DEMO_PARTITIONS] = { 0 };
@@ -131,7 +139,7 @@ static void judge_handled(demo_ledger *l, demo_result *out)
     memset(l->seen, 0, (size_t)l->count / 8 + 1);
     for (size_t i = 0; i < l->n; i++) {
         const demo_record *r = &l->r[i];
-        if (r->kind != DEMO_HANDLED)
+        if (!handled(r))
             continue;
         if (r->fence < fence[r->partition]) {
             out->fenced++;
@@ -142,6 +150,8 @@ static void judge_handled(demo_ledger *l, demo_result *out)
         if (!mark(l->seen, r->number))
             continue;
         out->handled++;
+        if (r->kind == DEMO_REPLAYED)
+            continue;
         int64_t *last = &highest[r->number % (uint64_t)l->keys];
         if ((int64_t)r->number < *last)
             out->out_of_order++;
@@ -197,5 +207,7 @@ void demo_judge(demo_ledger *l, demo_result *out)
         qsort(l->r, l->n, sizeof *l->r, by_time);
     judge_handled(l, out);
     judge_sent(l, out);
+    out->retried = l->tried > 0 ? l->tried - 1 : 0; /* the last was buried */
+    out->replayed = l->replayed;
     judge_takeover(l, out);
 }

@@ -16,7 +16,7 @@
 typedef struct worker {
     cli *c;
     uint32_t number;
-    const char *url, *prefix;
+    const char *url, *prefix, *dir;
     int ledger;
     int from;
 } worker;
@@ -45,8 +45,16 @@ static leat_verdict handle(leat_ctx *x, void *arg)
     if (!number_of(leat_ctx_msg(x)->id, &r.number))
         return leat_ctx_reject(x, "not an order of this demo");
     sleep_ms(1); /* the work: as long as a small write elsewhere takes */
+    bool poison = r.number == demo_poison(value_count(w->c, "count")) &&
+                  !demo_is_fixed(w->dir);
+    if (poison)
+        r.kind = DEMO_TRIED;
+    else if (leat_delivery_replayed_from(d).n > 0)
+        r.kind = DEMO_REPLAYED;
     /* Not written down is not done. */
-    return demo_write(w->ledger, r) ? LEAT_ACK : leat_ctx_nack(x, 100);
+    if (!demo_write(w->ledger, r))
+        return LEAT_RELEASE;
+    return poison ? leat_ctx_fail(x, "the customer has no address") : LEAT_ACK;
 }
 
 static void on_assign(void *arg, leat_assign what, uint32_t partition,
@@ -76,6 +84,10 @@ static int consume(worker *w, leat_topic *t)
     char *name = format("worker-%u", w->number + 1);
     leat_topic_source_opts how = { .name = name,
                                    .lease_ms = DEMO_LEASE_MS,
+                                   .order = LEAT_ORDER_KEY,
+                                   .retry = { .max_attempts = DEMO_TRIES,
+                                              .delay_ms = DEMO_BACKOFF_MS,
+                                              .no_jitter = true },
                                    .on_assign = on_assign,
                                    .assign_arg = w };
     leat_source *s = leat_topic_source(t, DEMO_GROUP, &how, &err);
@@ -140,6 +152,7 @@ bool demo_fork(cli *c, demo_worker *all, int n, const char *url,
                      .number = (uint32_t)n,
                      .url = url,
                      .prefix = prefix,
+                     .dir = dir,
                      .from = ends[0] };
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent)

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 /* No such group, with those that there are; or no such topic. */
-static int group_fail(leat_client *client, const char *topic, const char *name,
-                      const leat_error *err)
+int group_fail(leat_client *client, const char *topic, const char *name,
+               const leat_error *err)
 {
     if (err->code != LEAT_ENOENT)
         return fail_with(topic, err, NULL);
@@ -86,7 +86,27 @@ static const column info_columns[] = {
     { "topic", COLUMN_TEXT, false },       { "group", COLUMN_TEXT, false },
     { "partitions", COLUMN_COUNT, false }, { "owned", COLUMN_COUNT, false },
     { "members", COLUMN_COUNT, false },    { "lag", COLUMN_COUNT, false },
+    { "alive", COLUMN_COUNT, false },      { "paused", COLUMN_TIME, false },
+    { "in_flight", COLUMN_COUNT, false },  { "retries", COLUMN_COUNT, false },
+    { "due", COLUMN_COUNT, false },        { "lanes", COLUMN_COUNT, false },
+    { "parked", COLUMN_COUNT, false },     { "detached", COLUMN_COUNT, false },
 };
+
+static void time_or_null(output *out, int64_t ms)
+{
+    if (ms > 0)
+        output_number(out, ms);
+    else
+        output_null(out);
+}
+
+static void seconds_or_null(output *out, int64_t ms)
+{
+    if (ms >= 0)
+        output_real(out, (double)ms / 1000);
+    else
+        output_null(out);
+}
 
 static void show_info(output *out, const leat_group_info *g)
 {
@@ -96,14 +116,26 @@ static void show_info(output *out, const leat_group_info *g)
     output_number(out, g->owned);
     output_number(out, g->members);
     output_count(out, g->lag);
+    output_number(out, g->alive);
+    time_or_null(out, g->paused_ms);
+    output_count(out, g->in_flight);
+    output_count(out, g->retries);
+    output_count(out, g->due);
+    output_count(out, g->lanes);
+    output_count(out, g->parked);
+    output_number(out, g->detached);
 }
 
 static const column lag_columns[] = {
-    { "partition", COLUMN_ID, false }, { "lag", COLUMN_COUNT, false },
-    { "cursor", COLUMN_TEXT, false },  { "mark", COLUMN_TEXT, true },
-    { "last", COLUMN_TEXT, false },    { "settled", COLUMN_COUNT, true },
-    { "owner", COLUMN_TEXT, false },   { "nonce", COLUMN_TEXT, true },
-    { "epoch", COLUMN_ID, true },
+    { "partition", COLUMN_ID, false },  { "lag", COLUMN_COUNT, false },
+    { "cursor", COLUMN_TEXT, false },   { "mark", COLUMN_TEXT, true },
+    { "last", COLUMN_TEXT, false },     { "settled", COLUMN_COUNT, true },
+    { "owner", COLUMN_TEXT, false },    { "nonce", COLUMN_TEXT, true },
+    { "epoch", COLUMN_ID, true },       { "in_flight", COLUMN_COUNT, false },
+    { "retries", COLUMN_COUNT, false }, { "due", COLUMN_COUNT, true },
+    { "lanes", COLUMN_COUNT, true },    { "parked", COLUMN_COUNT, false },
+    { "beat_s", COLUMN_REAL, true },    { "reason", COLUMN_TEXT, true },
+    { "changed", COLUMN_TIME, true },   { "detached", COLUMN_TIME, true },
 };
 
 static void show_lag(output *out, const leat_group_info *g)
@@ -122,13 +154,23 @@ static void show_lag(output *out, const leat_group_info *g)
             output_number(out, (int64_t)p->epoch);
         else
             output_null(out);
+        output_count(out, p->in_flight);
+        output_count(out, p->retries);
+        output_count(out, p->due);
+        output_count(out, p->lanes);
+        output_count(out, p->parked);
+        seconds_or_null(out, p->beat_age_ms);
+        output_text(out, p->reason);
+        time_or_null(out, p->changed_ms);
+        time_or_null(out, p->detached_ms);
     }
 }
 
 static const column member_columns[] = {
-    { "name", COLUMN_TEXT, false },  { "partitions", COLUMN_COUNT, false },
-    { "born", COLUMN_TIME, false },  { "leaving", COLUMN_BOOL, false },
-    { "nonce", COLUMN_TEXT, false },
+    { "name", COLUMN_TEXT, false },   { "partitions", COLUMN_COUNT, false },
+    { "born", COLUMN_TIME, false },   { "leaving", COLUMN_BOOL, false },
+    { "nonce", COLUMN_TEXT, false },  { "alive", COLUMN_BOOL, false },
+    { "beat_s", COLUMN_REAL, false },
 };
 
 static void show_members(output *out, const leat_group_info *g)
@@ -137,12 +179,11 @@ static void show_members(output *out, const leat_group_info *g)
         const leat_group_member *m = &g->member[i];
         output_text(out, m->readable ? m->name : NULL);
         output_number(out, m->partitions);
-        if (m->born_ms > 0)
-            output_number(out, m->born_ms);
-        else
-            output_null(out);
+        time_or_null(out, m->born_ms);
         output_bool(out, m->leaving);
         output_text(out, m->nonce);
+        output_bool(out, m->alive);
+        seconds_or_null(out, m->beat_age_ms);
     }
 }
 

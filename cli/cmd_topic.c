@@ -104,6 +104,9 @@ int run_topic_create(cli *c)
     if (!leat_partitioner_find(value_text(c, "partitioner"), &spec.partitioner))
         return fail(EXIT_BUG, "please report this", "no partitioner '%s'",
                     value_text(c, "partitioner"));
+    code = retention_options(c, &spec.retention);
+    if (code != 0)
+        return code;
     leat_client *client = client_open(c, value_text(c, "url"), "leat-topic",
                                       &code);
     if (!client)
@@ -190,13 +193,54 @@ static const column info_columns[] = {
     { "updated", COLUMN_TIME, false },
     { "messages", COLUMN_COUNT, false },
     { "groups", COLUMN_COUNT, false },
+    { "bytes", COLUMN_BYTES, false },
+    { "rate", COLUMN_REAL, false },
+    { "dead", COLUMN_COUNT, false },
+    { "delayed", COLUMN_COUNT, false },
+    { "max_age_ms", COLUMN_COUNT, false },
+    { "max_entries", COLUMN_COUNT, false },
+    { "cap", COLUMN_COUNT, false },
+    { "lossy_maxlen", COLUMN_COUNT, false },
+    { "forget", COLUMN_TEXT, false },
+    { "abandoned", COLUMN_TEXT, false },
+    { "abandoned_ms", COLUMN_COUNT, false },
+    { "large_body", COLUMN_COUNT, false },
 };
 
 static const column partition_columns[] = {
-    { "partition", COLUMN_ID, false }, { "messages", COLUMN_COUNT, false },
-    { "added", COLUMN_COUNT, false },  { "first", COLUMN_TEXT, false },
-    { "last", COLUMN_TEXT, false },
+    { "partition", COLUMN_ID, false },  { "messages", COLUMN_COUNT, false },
+    { "added", COLUMN_COUNT, false },   { "first", COLUMN_TEXT, false },
+    { "last", COLUMN_TEXT, false },     { "bytes", COLUMN_BYTES, false },
+    { "rate", COLUMN_REAL, false },     { "dead", COLUMN_COUNT, false },
+    { "delayed", COLUMN_COUNT, false },
 };
+
+static void rate_or_null(output *out, double rate)
+{
+    if (rate >= 0)
+        output_real(out, rate);
+    else
+        output_null(out);
+}
+
+/* Zero is no bound. */
+static void bound(output *out, int64_t n)
+{
+    output_count(out, n > 0 ? n : -1);
+}
+
+/* With the defaults, as they hold. */
+static void show_retention(output *out, const leat_retention *r)
+{
+    bound(out, r->max_age_ms);
+    bound(out, r->max_entries);
+    bound(out, r->cap);
+    bound(out, r->lossy_maxlen);
+    output_text(out, leat_forget_name(r->forget));
+    output_text(out, leat_abandoned_name(r->abandoned));
+    bound(out, r->abandoned_ms ? r->abandoned_ms : INT64_C(604800000));
+    bound(out, r->large_body ? r->large_body : 65536);
+}
 
 static void show_info(output *out, const leat_topic_info *t)
 {
@@ -208,6 +252,11 @@ static void show_info(output *out, const leat_topic_info *t)
     time_or_null(out, t->updated_ms);
     output_number(out, t->entries);
     output_number(out, t->groups);
+    output_count(out, t->bytes);
+    rate_or_null(out, t->rate);
+    output_number(out, t->dead);
+    output_number(out, t->delayed);
+    show_retention(out, &t->retention);
 }
 
 static void show_partitions(output *out, const leat_topic_info *t)
@@ -219,6 +268,10 @@ static void show_partitions(output *out, const leat_topic_info *t)
         output_count(out, p->added);
         output_position(out, p->first);
         output_position(out, p->last);
+        output_count(out, p->bytes);
+        rate_or_null(out, p->rate);
+        output_number(out, p->dead);
+        output_number(out, p->delayed);
     }
 }
 
@@ -227,7 +280,10 @@ int run_topic_info(cli *c)
     int code;
     bool rows = value_on(c, "by-partition");
     output *out = output_open(c, rows ? partition_columns : info_columns,
-                              rows ? 5 : 8, !rows, &code);
+                              rows ? sizeof partition_columns /
+                                         sizeof *partition_columns
+                                   : sizeof info_columns / sizeof *info_columns,
+                              !rows, &code);
     leat_client *client = out ? client_open(c, value_text(c, "url"),
                                             "leat-topic", &code)
                               : NULL;
@@ -255,21 +311,41 @@ static const char *plural(int64_t n)
     return n == 1 ? "" : "s";
 }
 
-static int remove_topic(cli *c, leat_client *client, const leat_topic_info *t)
+static int removal_fail(const char *name, const leat_error *err)
 {
-    int code;
+    return fail_with(name, err,
+                     err->code == LEAT_EBUSY
+                         ? "stop its consumers first, or give --force"
+                         : NULL);
+}
+
+/* Refused before the question, not after it. */
+static int ask_and_remove(cli *c, leat_client *client, const char *name,
+                          const char *what)
+{
+    int code = 0;
     leat_error err = { 0 };
-    char *what = format("topic %s with %lld message%s and %lld group%s",
-                        t->name, (long long)t->entries, plural(t->entries),
-                        (long long)t->groups, plural(t->groups));
+    leat_remove_opts o = { .force = value_on(c, "force"), .dry_run = true };
     char *question = format("remove %s", what);
-    if (confirmed(c, question, &code)) {
-        if (leat_topic_remove(client, t->name, NULL, &err) != LEAT_OK)
-            code = fail_with(t->name, &err, NULL);
-        else
+    leat_code got = leat_topic_remove_with(client, name, &o, &err);
+    o.dry_run = false;
+    if (got == LEAT_OK && value_on(c, "dry-run"))
+        note("dry run: %s would be removed", what);
+    else if (got == LEAT_OK && confirmed(c, question, &code)) {
+        got = leat_topic_remove_with(client, name, &o, &err);
+        if (got == LEAT_OK)
             note("removed %s", what);
     }
     free(question);
+    return got == LEAT_OK ? code : removal_fail(name, &err);
+}
+
+static int remove_topic(cli *c, leat_client *client, const leat_topic_info *t)
+{
+    char *what = format("topic %s with %lld message%s and %lld group%s",
+                        t->name, (long long)t->entries, plural(t->entries),
+                        (long long)t->groups, plural(t->groups));
+    int code = ask_and_remove(c, client, t->name, what);
     free(what);
     return code;
 }

@@ -31,6 +31,7 @@ typedef struct sending {
     const char *delimiter;
     bool to_one;
     uint32_t partition;
+    int64_t delay_ms; /* -1: none */
     size_t max_size;
     char end;
 
@@ -106,6 +107,17 @@ static bool split_key(const sending *s, leat_msg *m)
     return true;
 }
 
+static leat_code publish(sending *s, const leat_msg *m, leat_error *err)
+{
+    if (s->delay_ms >= 0)
+        return leat_topic_publish_later(s->topic, m, s->delay_ms, on_published,
+                                        s, err);
+    if (s->to_one)
+        return leat_topic_publish_to(s->topic, s->partition, m, on_published, s,
+                                     err);
+    return leat_topic_publish(s->topic, m, on_published, s, err);
+}
+
 static int send_one(sending *s, const char *p, size_t n)
 {
     leat_msg m = s->model;
@@ -115,11 +127,7 @@ static int send_one(sending *s, const char *p, size_t n)
         return too_large(s);
     if (s->delimiter && !split_key(s, &m))
         return no_key(s);
-    leat_code code = s->to_one
-                         ? leat_topic_publish_to(s->topic, s->partition, &m,
-                                                 on_published, s, &err)
-                         : leat_topic_publish(s->topic, &m, on_published, s,
-                                              &err);
+    leat_code code = publish(s, &m, &err);
     if (code == LEAT_OK) {
         s->sent++;
         return 0;
@@ -270,6 +278,9 @@ static int check_words(cli *c)
         return fail(EXIT_USAGE, NULL,
                     "--file sends the whole file: neither --null nor "
                     "--key-delimiter go with it");
+    if (value_text(c, "delay") && value_text(c, "partition"))
+        return fail(EXIT_USAGE, NULL,
+                    "--delay and --partition do not go together");
     if (value_text(c, "partitions") && !value_on(c, "auto-create"))
         return fail(EXIT_USAGE, "leat topic create makes a topic",
                     "--partitions is for --auto-create");
@@ -395,6 +406,7 @@ int run_topic_send(cli *c)
     s->delimiter = value_text(c, "key-delimiter");
     s->to_one = value_text(c, "partition") != NULL;
     s->partition = (uint32_t)value_count(c, "partition");
+    s->delay_ms = value_text(c, "delay") ? value_ms(c, "delay") : -1;
     s->max_size = (size_t)value_count(c, "max-size");
     s->end = value_on(c, "null") ? '\0' : '\n';
     s->model.key = leat_str(value_text(c, "key"));

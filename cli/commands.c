@@ -175,10 +175,15 @@ const group groups[] = {
       "A topic is a number of partitions, each a stream of the server.  "
       "Messages of one key go to one partition and keep their order.  Groups "
       "read a topic, each the whole of it: leat-consume(1), leat-group(1)." },
-    { "group", "g groups", "look at the groups that read a topic",
+    { "group", "g groups",
+      "look at the groups that read a topic, and set them right",
       "The members of a group share the partitions of a topic between them, "
       "each partition with one owner at a time.  The lag of a group is how "
       "many messages it has not settled." },
+    { "dlq", "dead dead-letters", "look at dead letters and replay them",
+      "A message that a group gave up, because it was rejected or failed too "
+      "often, is a dead letter of that group.  They are kept with the topic "
+      "until they are replayed or removed, and named PARTITION:MS-SEQ." },
     { 0 },
 };
 
@@ -235,11 +240,14 @@ const command commands[] = {
               "of four partitions, a producer, and three consumer processes "
               "of one group.  In the middle one of them is killed with -9; "
               "the others take over its partitions when its lease of two "
-              "seconds has run out.  Each process writes down what it did, "
-              "and from that is counted what was sent, handled, handled "
-              "again, lost, and whether the messages of each key came in "
-              "order.  Exits with 1 if one is lost or out of order.  Leaves "
-              "nothing behind.\n\n"
+              "seconds has run out.  One order cannot be handled: it is "
+              "tried three times, is a dead letter, and is replayed in the "
+              "end, when the bug is fixed.  Each process writes down what it "
+              "did, and from that is counted what was sent, handled, handled "
+              "again, retried, replayed, lost, and whether the messages of "
+              "each key came in order.  Exits with 1 if one is lost or out of "
+              "order, or that order did not come to this end.  Leaves nothing "
+              "behind.\n\n"
               "Only --url or --context on the command line make it use "
               "another server, so that no demo runs on a server that merely "
               "is configured; there its keys start with leat-demo- and are "
@@ -322,6 +330,37 @@ const command commands[] = {
       .examples = topic_create_examples,
       .run = run_topic_create },
     { .noun = "topic",
+      .verb = "alter",
+      .aliases = "set",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "change what is kept of a topic",
+      .text = "Only what is given changes.  Members and senders learn of it "
+              "within seconds.  Nothing that some group has not settled is "
+              "taken away, but with --lossy-maxlen, --forget first, and from "
+              "a group that is detached: it is told when it comes back.",
+      .options = topic_alter_options,
+      .examples = topic_alter_examples,
+      .run = run_topic_alter },
+    { .noun = "topic",
+      .verb = "trim",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "take the oldest messages from a topic",
+      .text = "The members of groups do this by themselves, by what leat topic "
+              "alter says; without --max-entries and --older-than, so does "
+              "this.  Says how many went, how many are held back only because "
+              "groups have not settled them, and the group that holds back "
+              "most.  With --force these go, too: it asks first on a terminal, "
+              "elsewhere it needs --yes.",
+      .options = topic_trim_options,
+      .examples = topic_trim_examples,
+      .run = run_topic_trim },
+    { .noun = "topic",
       .verb = "ls",
       .aliases = "list",
       .args = "",
@@ -351,7 +390,10 @@ const command commands[] = {
       .arg_words = "@topic",
       .summary = "remove a topic, its messages and its groups",
       .text = "Says how many messages and groups go, and asks first on a "
-              "terminal; elsewhere it needs --yes.",
+              "terminal; elsewhere it needs --yes.  Refused while members of "
+              "its groups live, unless --force.  Who sends to it is not "
+              "known: stop them first.",
+      .options = topic_rm_options,
       .examples = topic_rm_examples,
       .run = run_topic_rm },
     { .noun = "topic",
@@ -411,7 +453,11 @@ const command commands[] = {
       .max_args = 2,
       .arg_words = "@topic @group",
       .summary = "show a group as a whole",
-      .text = "Partitions, how many of them have an owner, members and lag.",
+      .text = "Partitions, how many of them have an owner, members and how "
+              "many of them live, lag; since when it is paused; messages that "
+              "are in flight, put by for a retry, due now, and parked in lanes "
+              "behind one that is; and of how many partitions messages are not "
+              "kept for it any more (detached).",
       .run = run_group_info },
     { .noun = "group",
       .verb = "lag",
@@ -420,10 +466,13 @@ const command commands[] = {
       .max_args = 2,
       .arg_words = "@topic @group",
       .summary = "show how far a group is, partition by partition",
-      .text = "Lag is an exact count of messages that are not settled; where "
-              "there are too many to count it is empty, or - in a table, never "
-              "a guess.  Everything up to the cursor is settled; everything up "
-              "to the mark was handed out at least once.",
+      .text = "Lag is an exact count of messages that are not settled, without "
+              "those put by for a retry or parked behind one; where there are "
+              "too many to count it is empty, or - in a table, never a "
+              "guess.  Everything up to the cursor is settled; everything up "
+              "to the mark was handed out at least once.  --columns shows "
+              "more: due, lanes, beat_s (since the owner's last heartbeat), "
+              "reason and changed (why and when the owner last changed).",
       .options = group_lag_options,
       .examples = group_lag_examples,
       .run = run_group_lag },
@@ -434,8 +483,170 @@ const command commands[] = {
       .max_args = 2,
       .arg_words = "@topic @group",
       .summary = "list the members of a group",
-      .text = "A member that died is listed until the others notice.",
+      .text = "A member that died is listed until the others notice.  It is "
+              "alive if its last heartbeat is younger than its lease, by the "
+              "server's clock.",
       .run = run_group_members },
+    { .noun = "group",
+      .verb = "pending",
+      .args = "TOPIC GROUP",
+      .min_args = 2,
+      .max_args = 2,
+      .arg_words = "@topic @group",
+      .summary = "list what is handed out and not settled, or put by",
+      .text = "A message is out (handed out, or was to somebody who died), "
+              "waits for a retry until it is due, or is parked behind one of "
+              "its key that does.  All partitions are merged.",
+      .options = group_pending_options,
+      .examples = group_pending_examples,
+      .run = run_group_pending },
+    { .noun = "group",
+      .verb = "seek",
+      .args = "TOPIC GROUP --to WHERE",
+      .min_args = 2,
+      .max_args = 2,
+      .arg_words = "@topic @group",
+      .summary = "set where a group reads on",
+      .text = "Tells how many messages are skipped or come again, and asks "
+              "first on a terminal; elsewhere it needs --yes.  Refused while "
+              "members live, unless --force.  Partitions are set one after "
+              "another; what was cut short is run again.",
+      .options = group_seek_options,
+      .examples = group_seek_examples,
+      .run = run_group_seek },
+    { .noun = "group",
+      .verb = "pause",
+      .args = "TOPIC GROUP",
+      .min_args = 2,
+      .max_args = 2,
+      .arg_words = "@topic @group",
+      .summary = "hand out nothing to the members of a group",
+      .text = "What they have in hand is finished.  It stays paused, whoever "
+              "comes and goes, until 'leat group resume'.",
+      .run = run_group_pause },
+    { .noun = "group",
+      .verb = "resume",
+      .aliases = "unpause",
+      .args = "TOPIC GROUP",
+      .min_args = 2,
+      .max_args = 2,
+      .arg_words = "@topic @group",
+      .summary = "let a paused group go on",
+      .text = "One that is not paused stays as it is.",
+      .run = run_group_resume },
+    { .noun = "group",
+      .verb = "rm",
+      .aliases = "remove delete",
+      .args = "TOPIC GROUP",
+      .min_args = 2,
+      .max_args = 2,
+      .arg_words = "@topic @group",
+      .summary = "remove a group and all that is known of it",
+      .text = "Its place, what is put by for it and its members' records go; "
+              "its dead letters stay unless --dead-letters.  Asks first on a "
+              "terminal; elsewhere it needs --yes.  Refused while members "
+              "live, unless --force.",
+      .options = group_rm_options,
+      .examples = group_rm_examples,
+      .run = run_group_rm },
+    { .noun = "dlq",
+      .verb = "ls",
+      .aliases = "list",
+      .args = "TOPIC",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "list the dead letters of a topic",
+      .text = "In the order in which they died, partitions merged.  More is "
+              "known of each than is shown: see --columns and 'leat dlq "
+              "show'.  A table shows the beginning of a long error.",
+      .options = dlq_ls_options,
+      .examples = dlq_ls_examples,
+      .run = run_dlq_ls },
+    { .noun = "dlq",
+      .verb = "show",
+      .aliases = "info cat",
+      .args = "TOPIC ID",
+      .min_args = 2,
+      .max_args = 2,
+      .arg_words = "@topic @dead",
+      .summary = "show all that is known of a dead letter",
+      .text = "Its message, who gave it up and why.  What a terminal could "
+              "take for a command is escaped.  A body that is not text is "
+              "whole only with --raw, or as the column body_base64.  Of what "
+              "could not be decoded the fields are shown as headers, and the "
+              "reason as damaged.",
+      .options = dlq_show_options,
+      .examples = dlq_show_examples,
+      .run = run_dlq_show },
+    { .noun = "dlq",
+      .verb = "errors",
+      .aliases = "count",
+      .args = "TOPIC",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "count dead letters by their errors",
+      .text = "Errors that differ only in numbers, ids and quoted parts are "
+              "one: these are shown as <n>, <hex>, <uuid> and <text>.  The "
+              "most frequent is the first, and newest names one to look at.",
+      .options = dlq_errors_options,
+      .examples = dlq_errors_examples,
+      .run = run_dlq_errors },
+    { .noun = "dlq",
+      .verb = "replay",
+      .aliases = "retry redrive",
+      .args = "TOPIC [ID...]",
+      .min_args = 1,
+      .max_args = 4096,
+      .arg_words = "@topic @dead",
+      .summary = "hand dead letters to their groups once more",
+      .text = "Each becomes a retry of the group that gave it up, which is due "
+              "at once, with its attempts forgotten; no other group sees it.  "
+              "With --republish it becomes a new message of the log instead, "
+              "for all groups.  A dead letter is moved in one step: when this "
+              "is killed, run it again, and each is replayed once.\n\n"
+              "Instead of ids, --all takes all that the options choose and "
+              "that are there when it begins; it asks first on a terminal, and "
+              "elsewhere needs --yes.\n\n"
+              "At the end it says how many were replayed; with --output as a "
+              "record on stdout.  Missing are those that are not there (any "
+              "more), refused those that cannot be replayed, with the reason; "
+              "unknown are those that are gone after an answer was lost.  "
+              "Exits with 1 when some are missing or refused and with 75 when "
+              "of some it is not known.",
+      .options = dlq_replay_options,
+      .examples = dlq_replay_examples,
+      .run = run_dlq_replay },
+    { .noun = "dlq",
+      .verb = "rm",
+      .aliases = "remove delete",
+      .args = "TOPIC [ID...]",
+      .min_args = 1,
+      .max_args = 4096,
+      .arg_words = "@topic @dead",
+      .summary = "remove dead letters",
+      .text = "By their ids, or with --all what the options choose.  Asks "
+              "first on a terminal; elsewhere it needs --yes.  Exits as 'leat "
+              "dlq replay' does.",
+      .options = dlq_rm_options,
+      .examples = dlq_rm_examples,
+      .run = run_dlq_rm },
+    { .noun = "dlq",
+      .verb = "edit",
+      .aliases = "change",
+      .args = "TOPIC ID",
+      .min_args = 2,
+      .max_args = 2,
+      .arg_words = "@topic @dead",
+      .summary = "change the message of a dead letter",
+      .text = "Before it is replayed.  It stays a dead letter of its group, "
+              "with all that is known of it, marked as edited, and gets a new "
+              "id, which is told.  What the message was is gone.  One that "
+              "could not be decoded becomes a new message.",
+      .options = dlq_edit_options,
+      .examples = dlq_edit_examples,
+      .run = run_dlq_edit },
     { .noun = "completion",
       .args = "SHELL",
       .min_args = 1,
@@ -456,17 +667,22 @@ const command commands[] = {
       .text =
           "Runs the program once for each message, its body on stdin.  What "
           "the program does with it is told by its exit code: 0 acknowledges "
-          "the message, 75 lets it be tried again after --retry-delay, and any "
-          "other rejects it: it is counted, told, and not tried again.  A "
-          "program that is killed by a signal is tried again.\n\n"
+          "the message, 65 makes it a dead letter at once, and any other is a "
+          "failure, as is being killed by a signal: the message is tried again "
+          "as --backoff says, and is a dead letter after --max-attempts.  With "
+          "--on-failure dead only 75 lets it be tried again.  The last line "
+          "that the program wrote to stderr is kept as the reason.  Dead "
+          "letters are shown and replayed by 'leat dlq'.\n\n"
           "The environment has LEAT_TOPIC, LEAT_PARTITION, LEAT_POSITION, "
           "LEAT_ID, LEAT_KEY, LEAT_TYPE, LEAT_ATTEMPT (from 1), LEAT_FENCE "
-          "(grows with each change of owner) and LEAT_HEADER_NAME for each "
-          "header, in capitals with _ for what is neither letter nor digit.  "
+          "(grows with each change of owner), LEAT_ORIGINAL_ID of a retry that "
+          "is a message of its own, LEAT_REPLAYED_FROM of one that was a dead "
+          "letter, and LEAT_HEADER_NAME for each header, in capitals with _ "
+          "for what is neither letter nor digit.  "
           "What is empty, holds a zero byte or is over 32 KiB is left out.\n\n"
           "Without a program, messages are printed as 'leat topic tail' does "
-          "and acknowledged.  Entries that are no messages are rejected and "
-          "counted; they stay in the log.\n\n"
+          "and acknowledged.  Entries that are no messages are counted, and "
+          "dead letters at once.\n\n"
           "SIGINT and SIGTERM stop receiving; programs that run may end within "
           "--drain, then they are killed and their messages go to others.  A "
           "second signal ends at once.",
@@ -523,7 +739,9 @@ const char *option_env(const option *o, char *out, size_t room)
 {
     /* 'leat consume' describes a message to its program in these; a leat that
      * the program runs must not take them for its own options. */
-    if (in_words("id key type topic partition position attempt fence", o->name))
+    if (in_words("id key type topic partition position attempt fence "
+                 "original-id replayed-from",
+                 o->name))
         return NULL;
     snprintf(out, room, "LEAT_%s", o->name);
     for (char *s = out; *s; s++)

@@ -19,7 +19,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { BUDGET_MS = 200, MAX_ARGS = 2 };
+enum { BUDGET_MS = 200, MAX_ARGS = 2, SOME = 20 };
 
 static const char bash_script[] =
     "# bash completion for leat; source it, or put it into\n"
@@ -190,6 +190,25 @@ static void offer_live(typing *t, const char *topic, const char *what)
     leat_client_close(client);
 }
 
+/* The newest dead letters of the topic, and why they are. */
+static void offer_dead(typing *t)
+{
+    leat_client *client = connect_quickly(t->c);
+    leat_dlq *d = client ? leat_dlq_open(client, t->args[0], NULL, NULL) : NULL;
+    leat_dlq_walk_opts o = { .newest_first = true };
+    leat_dlq_walk *w = d ? leat_dlq_walk_open(d, &o, NULL) : NULL;
+    leat_dead x;
+    for (int i = 0; w && i < SOME && leat_dlq_walk_next(w, &x, NULL) == 1;
+         i++) {
+        char *error = printable(x.error.p ? x.error.p : "", x.error.n);
+        offer(t, x.id, strlen(x.id), error);
+        free(error);
+    }
+    leat_dlq_walk_close(w);
+    leat_dlq_close(d);
+    leat_client_close(client);
+}
+
 static void offer_value(typing *t, const option *o)
 {
     switch (o->kind) {
@@ -257,6 +276,8 @@ static void offer_arg(typing *t, const char *words)
         offer_live(t, NULL, "topic");
     else if (strncmp(words, "@group", 6) == 0)
         offer_live(t, t->args[0], "group");
+    else if (strncmp(words, "@dead", 5) == 0)
+        offer_dead(t);
 }
 
 static void offer_args(typing *t)

@@ -18,6 +18,8 @@ enum {
     DEMO_WORKERS = 3,
     DEMO_FILES = DEMO_WORKERS + 1, /* the producer's is the last          */
     DEMO_LEASE_MS = 2000,
+    DEMO_TRIES = 3, /* of the poison order; then it is a dead letter       */
+    DEMO_BACKOFF_MS = 50,
     DEMO_MAX_COUNT = 10 * 1000 * 1000
 };
 
@@ -26,8 +28,10 @@ typedef enum demo_kind {
     DEMO_UNKNOWN,  /* may be                                              */
     DEMO_FAILED,   /* certainly not                                       */
     DEMO_HANDLED,
-    DEMO_OWNED, /* a partition is the worker's from now on                */
-    DEMO_KILLED /* by the demo; worker: whom                              */
+    DEMO_REPLAYED, /* handled, and it was a dead letter before             */
+    DEMO_TRIED,    /* the poison order, in vain                            */
+    DEMO_OWNED,    /* a partition is the worker's from now on              */
+    DEMO_KILLED    /* by the demo; worker: whom                            */
 } demo_kind;
 
 typedef struct demo_record {
@@ -39,6 +43,13 @@ typedef struct demo_record {
     uint64_t fence;
     int64_t ns; /* monotonic: one clock for all processes                 */
 } demo_record;
+
+/* The order that no worker can handle before the bug is fixed; it comes early,
+ * so that it is a dead letter before anybody is killed. */
+static inline uint64_t demo_poison(int64_t count)
+{
+    return (uint64_t)count / 10;
+}
 
 /* ---- writing ---------------------------------------------------------- */
 
@@ -58,6 +69,7 @@ typedef struct demo_ledger {
     unsigned char *seen;             /* a bit per message              */
     int64_t sent, outcomes, handled; /* so far; handled: each once     */
     int64_t by_worker[DEMO_WORKERS]; /* handled, each time             */
+    int64_t tried, replayed;         /* the poison order               */
     bool ready[DEMO_WORKERS];        /* has owned a partition          */
 } demo_ledger;
 
@@ -74,12 +86,37 @@ void demo_ledger_read(demo_ledger *l);
 typedef struct demo_result {
     int64_t sent, unknown, handled, lost, out_of_order;
     int64_t redelivered; /* handled again                                 */
+    int64_t retried;     /* failed and put by for another try             */
+    int64_t replayed;    /* handled after having been a dead letter       */
     int64_t fenced;      /* refused by the fence                          */
     int64_t takeover_ms; /* from the kill until all partitions of the     */
                          /* dead had new owners; -1: no kill, or never    */
 } demo_result;
 
 void demo_judge(demo_ledger *l, demo_result *out);
+
+/* ---- the poison order (cmd_demo_poison.c) ----------------------------- */
+
+typedef struct demo_poisoned {
+    leat_client *client;
+    const char *prefix, *dir;
+    int64_t number;
+    int64_t dead; /* dead letters that there were; 0: none yet            */
+    int64_t left; /* that there are in the end                            */
+    bool fixed;
+} demo_poisoned;
+
+/* True when it is a dead letter; says so, and shows what the command would. */
+bool demo_poison_dead(demo_poisoned *p, const demo_ledger *l);
+
+/* Fix the bug, and replay the dead letter.  0, or an exit code and said. */
+int demo_poison_fix(demo_poisoned *p);
+
+/* Count what is left. */
+int demo_poison_end(demo_poisoned *p);
+
+/* The workers' side: is the bug fixed? */
+bool demo_is_fixed(const char *dir);
 
 /* ---- the workers ------------------------------------------------------ */
 

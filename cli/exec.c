@@ -5,14 +5,16 @@
  * The program leads a process group of its own, so that it and what it started
  * can be ended together, and so that Ctrl-C is ours to handle.  It gets stdin,
  * stdout and stderr and no other descriptor of ours, no signal blocked, and
- * SIGPIPE as a program expects it.
+ * SIGPIPE as a program expects it.  Its stderr is a pipe to us: we pass on what
+ * comes, and remember the last line as the reason of a failure.
  *
  *   running -- it ends --> reaped
  *      |                     ^
  *      +-- too long, or      |
  *          cancelled --> SIGTERM to the group, KILL_AFTER_MS later SIGKILL
  *
- * A body that is not read is no error.
+ * A body that is not read is no error, and what the program leaves behind, with
+ * stderr open, is not waited for.
  */
 #include "exec.h"
 
@@ -28,9 +30,10 @@
 
 enum {
     KILL_AFTER_MS = 2000,
-    LOOK_MS = 20,       /* where there is no descriptor to wait for */
-    VALUE_MAX = 32768,  /* of a variable                            */
-    ALL_MAX = 512 << 10 /* of all variables of ours                 */
+    LOOK_MS = 20,        /* where there is no descriptor to wait for */
+    VALUE_MAX = 32768,   /* of a variable                            */
+    ALL_MAX = 512 << 10, /* of all variables of ours                */
+    HELPINGS = 32        /* of stderr, after its end                 */
 };
 
 /* ---- those that run --------------------------------------------------- */
@@ -85,9 +88,10 @@ static void add_var(vars *v, char *text)
 static bool describes_message(const char *s)
 {
     static const char *const names[] = {
-        "LEAT_TOPIC=",   "LEAT_PARTITION=", "LEAT_POSITION=",
-        "LEAT_ID=",      "LEAT_KEY=",       "LEAT_TYPE=",
-        "LEAT_ATTEMPT=", "LEAT_FENCE=",     "LEAT_HEADER_",
+        "LEAT_TOPIC=",       "LEAT_PARTITION=",     "LEAT_POSITION=",
+        "LEAT_ID=",          "LEAT_KEY=",           "LEAT_TYPE=",
+        "LEAT_ATTEMPT=",     "LEAT_FENCE=",         "LEAT_HEADER_",
+        "LEAT_ORIGINAL_ID=", "LEAT_REPLAYED_FROM=",
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(s, names[i], strlen(names[i])) == 0)
@@ -138,6 +142,14 @@ static void set_header(vars *v, const leat_header *h)
         set_var(v, name, h->value);
 }
 
+/* A retry that is a message of its own says whose it is. */
+static void set_original(vars *v, const leat_msg *m)
+{
+    for (size_t i = 0; i < m->header_count; i++)
+        if (leat_bytes_eq(m->headers[i].name, leat_str("originalMessageId")))
+            set_var(v, "LEAT_ORIGINAL_ID", m->headers[i].value);
+}
+
 static void make_vars(vars *v, const sighting *m, const leat_delivery *d)
 {
     char text[POSITION_TEXT];
@@ -154,6 +166,8 @@ static void make_vars(vars *v, const sighting *m, const leat_delivery *d)
     set_var(v, "LEAT_TYPE", m->msg->type);
     set_number(v, "LEAT_ATTEMPT", leat_delivery_attempt(d));
     set_number(v, "LEAT_FENCE", leat_delivery_fence(d));
+    set_original(v, m->msg);
+    set_var(v, "LEAT_REPLAYED_FROM", leat_delivery_replayed_from(d));
     for (size_t i = 0; i < m->msg->header_count; i++)
         set_header(v, &m->msg->headers[i]);
 }
@@ -167,7 +181,7 @@ static void free_vars(vars *v)
 
 /* ---- starting --------------------------------------------------------- */
 
-static int spawn(char **argv, char **env, int input, pid_t *pid)
+static int spawn(char **argv, char **env, int input, int says, pid_t *pid)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
@@ -182,6 +196,8 @@ static int spawn(char **argv, char **env, int input, pid_t *pid)
     if (rc)
         goto no_attr;
     rc = posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
+    if (rc == 0)
+        rc = posix_spawn_file_actions_adddup2(&files, says, STDERR_FILENO);
     if (rc == 0)
         rc = posix_spawn_file_actions_addclosefrom_np(&files,
                                                       STDERR_FILENO + 1);
@@ -206,9 +222,12 @@ typedef struct child {
     int pidfd;       /* -1: the kernel has none        */
     int input;       /* -1: closed                     */
     leat_bytes body; /* what is not written yet        */
-    int64_t term_ns; /* when SIGTERM is due            */
-    int64_t kill_ns; /* when SIGKILL is due            */
-    ran_how why;     /* RAN_EXITED until it was ended  */
+    int says;        /* its stderr; -1: closed         */
+    char line[SAID_MAX], last[SAID_MAX];
+    size_t line_n, last_n; /* the line that comes, the last that came */
+    int64_t term_ns;       /* when SIGTERM is due            */
+    int64_t kill_ns;       /* when SIGKILL is due            */
+    ran_how why;           /* RAN_EXITED until it was ended  */
 } child;
 
 static void close_input(child *c)
@@ -234,6 +253,77 @@ static void feed(child *c)
     }
     close_input(c);
 }
+
+/* ---- its stderr ------------------------------------------------------- */
+
+/* Of a long line the beginning is kept, and empty ones are none. */
+static void note_byte(child *c, char byte)
+{
+    if (byte != '\n' && byte != '\r') {
+        if (c->line_n < sizeof c->line)
+            c->line[c->line_n++] = byte;
+        return;
+    }
+    if (c->line_n == 0)
+        return;
+    memcpy(c->last, c->line, c->line_n);
+    c->last_n = c->line_n;
+    c->line_n = 0;
+}
+
+/* What is not taken is lost: there is nobody to tell. */
+static void pass_on(const char *p, size_t n)
+{
+    while (n > 0) {
+        ssize_t done = write(STDERR_FILENO, p, n);
+        if (done < 0 && errno != EINTR)
+            return;
+        if (done > 0) {
+            p += done;
+            n -= (size_t)done;
+        }
+    }
+}
+
+static void close_says(child *c)
+{
+    if (c->says >= 0)
+        close(c->says);
+    c->says = -1;
+}
+
+/* One helping; false: there is no more now. */
+static bool listen_to(child *c)
+{
+    char some[4096];
+    ssize_t n;
+    if (c->says < 0)
+        return false;
+    do
+        n = read(c->says, some, sizeof some);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EAGAIN)
+        return false;
+    if (n <= 0) {
+        close_says(c);
+        return false;
+    }
+    pass_on(some, (size_t)n);
+    for (ssize_t i = 0; i < n; i++)
+        note_byte(c, some[i]);
+    return true;
+}
+
+/* After its end: what is in the pipe, but no more than fits into one, since
+ * what it left behind may go on for ever. */
+static void hear_out(child *c)
+{
+    for (int i = 0; i < HELPINGS && listen_to(c); i++)
+        ;
+    note_byte(c, '\n');
+}
+
+/* ---- its end ---------------------------------------------------------- */
 
 static void end_soon(child *c, ran_how why, int64_t now)
 {
@@ -283,10 +373,13 @@ static void attend(child *c, leat_ctx *x)
             { .fd = c->pidfd, .events = POLLIN },
             { .fd = c->input, .events = POLLOUT },
             { .fd = told ? -1 : cancel, .events = POLLIN },
+            { .fd = c->says, .events = POLLIN },
         };
-        poll(p, 3, wait_ms(c, c->pidfd < 0 || (cancel < 0 && !told), now));
+        poll(p, 4, wait_ms(c, c->pidfd < 0 || (cancel < 0 && !told), now));
         if (p[1].revents)
             feed(c);
+        if (p[3].revents)
+            (void)listen_to(c);
         if (!told && leat_ctx_cancelled(x))
             end_soon(c, RAN_CANCELLED, now_ns());
     }
@@ -300,11 +393,13 @@ static ran reap(child *c)
         kill(-c->pid, SIGKILL);
     while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
         ;
-    if (c->why != RAN_EXITED)
-        return (ran){ c->why, 0 };
-    if (WIFSIGNALED(status))
-        return (ran){ RAN_KILLED, WTERMSIG(status) };
-    return (ran){ RAN_EXITED, WEXITSTATUS(status) };
+    ran r = { .how = c->why };
+    if (c->why == RAN_EXITED && WIFSIGNALED(status))
+        r = (ran){ .how = RAN_KILLED, .status = WTERMSIG(status) };
+    else if (c->why == RAN_EXITED)
+        r.status = WEXITSTATUS(status);
+    memcpy(r.said, c->last, c->last_n);
+    return r;
 }
 
 static int open_pidfd(pid_t pid)
@@ -317,12 +412,13 @@ static int open_pidfd(pid_t pid)
 #endif
 }
 
-static ran watch(pid_t pid, int input, leat_bytes body, int64_t max_ms,
-                 leat_ctx *x)
+static ran watch(pid_t pid, int input, int says, leat_bytes body,
+                 int64_t max_ms, leat_ctx *x)
 {
     child c = { .pid = pid,
                 .pidfd = open_pidfd(pid),
                 .input = input,
+                .says = says,
                 .body = body,
                 .term_ns = max_ms ? now_ns() + max_ms * 1000000 : INT64_MAX,
                 .kill_ns = INT64_MAX };
@@ -330,8 +426,10 @@ static ran watch(pid_t pid, int input, leat_bytes body, int64_t max_ms,
     feed(&c);
     attend(&c, x);
     strike(slot);
+    hear_out(&c);
     ran r = reap(&c);
     close_input(&c);
+    close_says(&c);
     if (c.pidfd >= 0)
         close(c.pidfd);
     return r;
@@ -339,21 +437,30 @@ static ran watch(pid_t pid, int input, leat_bytes body, int64_t max_ms,
 
 ran program_run(char **argv, const sighting *m, int64_t max_ms, leat_ctx *x)
 {
-    int ends[2];
+    int in[2], err[2];
     pid_t pid = 0;
     vars v = { 0 };
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return (ran){ RAN_NOT, errno };
-    make_vars(&v, m, leat_ctx_delivery(x));
-    int rc = spawn(argv, v.list, ends[0], &pid);
-    free_vars(&v);
-    close(ends[0]);
-    if (rc) {
-        close(ends[1]);
-        return (ran){ RAN_NOT, rc };
+    if (pipe2(in, O_CLOEXEC) < 0)
+        return (ran){ .how = RAN_NOT, .status = errno };
+    if (pipe2(err, O_CLOEXEC) < 0) {
+        int why = errno;
+        close(in[0]);
+        close(in[1]);
+        return (ran){ .how = RAN_NOT, .status = why };
     }
-    (void)fcntl(ends[1], F_SETFL, O_NONBLOCK);
-    return watch(pid, ends[1], m->msg->body, max_ms, x);
+    make_vars(&v, m, leat_ctx_delivery(x));
+    int rc = spawn(argv, v.list, in[0], err[1], &pid);
+    free_vars(&v);
+    close(in[0]);
+    close(err[1]);
+    if (rc) {
+        close(in[1]);
+        close(err[0]);
+        return (ran){ .how = RAN_NOT, .status = rc };
+    }
+    (void)fcntl(in[1], F_SETFL, O_NONBLOCK);
+    (void)fcntl(err[0], F_SETFL, O_NONBLOCK);
+    return watch(pid, in[1], err[0], m->msg->body, max_ms, x);
 }
 
 bool program_exists(const char *name)

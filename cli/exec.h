@@ -6,7 +6,10 @@
 
 #include "cli.h"
 
-enum { MAX_PROGRAMS = 256 }; /* at once */
+enum {
+    MAX_PROGRAMS = 256, /* at once                                  */
+    SAID_MAX = 224      /* bytes of the last line a program has said */
+};
 
 typedef enum ran_how {
     RAN_EXITED = 0, /* by itself: its exit code           */
@@ -19,9 +22,11 @@ typedef enum ran_how {
 typedef struct ran {
     ran_how how;
     int status;
+    char said[SAID_MAX + 1]; /* its last line on stderr, as it was */
 } ran;
 
-/* Run it in a handler, to its end; max_ms 0: no limit.  Any thread. */
+/* Run it in a handler, to its end; max_ms 0: no limit.  Any thread.  What it
+ * writes to stderr is written to ours. */
 ran program_run(char **argv, const sighting *m, int64_t max_ms, leat_ctx *x);
 
 /* Is there such a program, in PATH where the name has no slash? */

@@ -561,7 +561,8 @@ def prepare(opts, screen):
             if r and r.failures:
                 continue
         jobs += [job for job, _ in tests]
-    return results, jobs + scripts
+    # The checks first: among them is the longest of all.
+    return results, scripts + jobs
 
 
 def run_all(jobs, workers, screen, times, results):

@@ -52,6 +52,12 @@ typedef struct leat_partition_info {
     int64_t added;       /* ever; -1: not known, before Redis 7            */
     leat_position first; /* the oldest and the newest entry in the log;    */
     leat_position last;  /* zero where there is none                       */
+    int64_t bytes;       /* of memory, with large bodies, as the server    */
+                         /* estimates it by samples; -1: not known         */
+    double rate;         /* messages a second that come in, by the ids of  */
+                         /* the newest ten; -1: not known                  */
+    int64_t dead;        /* dead letters, of all groups                    */
+    int64_t delayed;     /* messages that wait for their time              */
 } leat_partition_info;
 
 typedef struct leat_topic_info {
@@ -65,6 +71,11 @@ typedef struct leat_topic_info {
     int64_t entries; /* of all partitions                               */
     int64_t groups;
     const leat_partition_info *partition; /* `partitions` of them          */
+    leat_retention retention;
+    int64_t bytes; /* these are of all partitions;  */
+    double rate;   /* -1: one is not known          */
+    int64_t dead;
+    int64_t delayed;
 } leat_topic_info;
 
 /* LEAT_ENOENT: no such topic, nor a stream of that name. */
@@ -87,15 +98,31 @@ typedef struct leat_group_partition {
     leat_position mark;   /* handed out at least once up to here            */
     leat_position last;   /* the newest entry in the log; zero: none        */
     int64_t settled;      /* behind the cursor; -1: too many to count       */
-    int64_t lag;          /* entries not settled; -1: too many to count     */
+    int64_t lag;          /* entries of the log not settled, without those  */
+                          /* put by; -1: too many to count                  */
     const char *owner;    /* the name of the member that holds it; NULL:    */
                           /* nobody, or one whose record is gone            */
     const char *nonce;    /* of the owner; NULL: nobody                     */
     uint64_t epoch;       /* of the lease, kept when it is given up         */
+    int64_t in_flight;    /* handed out and not settled, without those put  */
+                          /* by; -1: too many to count                      */
+    int64_t retries;      /* put by, and waiting for their time; of these   */
+    int64_t due;          /* so many could be handed out now                */
+    int64_t lanes;        /* keys, or the whole partition, that wait behind */
+    int64_t parked;       /* one of these, with so many messages            */
+    int64_t beat_age_ms;  /* since the owner's last heartbeat; -1: not      */
+                          /* known                                          */
+    const char *reason;   /* of the last change of owner: "start", "handed" */
+                          /* "dead", "superseded", "again" (its own lease   */
+                          /* anew), "seek"; NULL: not known                 */
+    int64_t changed_ms;   /* when that was, since 1970; 0: not known        */
+    int64_t detached_ms;  /* since when what it has not settled is not kept */
+                          /* for it, since 1970; 0: it is                   */
 } leat_group_partition;
 
-/* A member that has a record.  Whether it lives only the others can tell, who
- * see the record change on their own clocks. */
+/* A member that has a record.  It lives if its last heartbeat is younger than
+ * its lease by the server's clock; what counts is what the others see, who
+ * watch the record on their own clocks. */
 typedef struct leat_group_member {
     const char *nonce;
     const char *name;    /* "" where the record cannot be read            */
@@ -103,6 +130,8 @@ typedef struct leat_group_member {
     uint32_t partitions; /* whose lease names it                          */
     bool leaving;
     bool readable; /* false: the record of a newer version          */
+    bool alive;
+    int64_t beat_age_ms; /* since its last heartbeat; -1: not known       */
 } leat_group_member;
 
 typedef struct leat_group_info {
@@ -114,6 +143,14 @@ typedef struct leat_group_info {
     uint32_t members;
     const leat_group_partition *partition;
     const leat_group_member *member; /* by name                             */
+    uint32_t alive;                  /* of the members                      */
+    uint32_t detached;               /* partitions that are                 */
+    int64_t paused_ms;               /* since when, since 1970; 0: it runs  */
+    int64_t in_flight;               /* these are of all partitions; -1:    */
+    int64_t retries;                 /* one is not known                    */
+    int64_t due;
+    int64_t lanes;
+    int64_t parked;
 } leat_group_info;
 
 /* LEAT_ENOENT: no such topic, or no such group of it. */

@@ -29,7 +29,8 @@ typedef enum leat_code {
                     /* the request left                                   */
     LEAT_ETIMEOUT,  /* the deadline passed before anything was done       */
     LEAT_EFULL,     /* a bound is reached: back-pressure                  */
-    LEAT_EBUSY,     /* the server is loading, blocked by a script or full */
+    LEAT_EBUSY,     /* the server is loading, blocked by a script or full; */
+                    /* or the thing is in use                              */
     LEAT_EREADONLY, /* the server is a replica, or another has the key    */
     LEAT_EAUTH,     /* credentials or rights are missing                  */
     LEAT_ECONFLICT, /* a watched key changed: run the whole unit again    */

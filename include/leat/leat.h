@@ -5,9 +5,11 @@
 #ifndef LEAT_LEAT_H
 #define LEAT_LEAT_H
 
+#include <leat/admin.h>
 #include <leat/api.h>
 #include <leat/bytes.h>
 #include <leat/describe.h>
+#include <leat/dlq.h>
 #include <leat/error.h>
 #include <leat/json.h>
 #include <leat/log.h>

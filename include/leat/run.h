@@ -29,7 +29,12 @@ LEAT_BEGIN
 typedef struct leat_run leat_run;
 typedef struct leat_ctx leat_ctx;
 
-typedef enum leat_verdict { LEAT_ACK = 0, LEAT_NACK, LEAT_REJECT } leat_verdict;
+typedef enum leat_verdict {
+    LEAT_ACK = 0,
+    LEAT_NACK,
+    LEAT_REJECT,
+    LEAT_RELEASE /* not handled: given back, and no attempt is counted */
+} leat_verdict;
 
 typedef leat_verdict leat_handler_fn(leat_ctx *x, void *arg);
 
@@ -95,8 +100,10 @@ LEAT_API void leat_run_stats_get(leat_run *r, leat_run_stats *out);
 LEAT_API const leat_msg *leat_ctx_msg(const leat_ctx *x);
 LEAT_API const leat_delivery *leat_ctx_delivery(const leat_ctx *x);
 
-/* Verdicts with their details: return leat_ctx_nack(x, 5000). */
+/* Verdicts with their details: return leat_ctx_nack(x, 5000).  A bare LEAT_NACK
+ * is leat_ctx_fail without a reason: the source's policy decides. */
 LEAT_API leat_verdict leat_ctx_nack(leat_ctx *x, int64_t delay_ms);
+LEAT_API leat_verdict leat_ctx_fail(leat_ctx *x, const char *reason);
 LEAT_API leat_verdict leat_ctx_reject(leat_ctx *x, const char *reason);
 
 /* The message is no longer ours or cannot be kept, took too long, or the

@@ -45,6 +45,10 @@ LEAT_API int32_t leat_delivery_partition(const leat_delivery *d);
 LEAT_API uint32_t leat_delivery_attempt(const leat_delivery *d);
 LEAT_API bool leat_delivery_redelivered(const leat_delivery *d);
 
+/* The dead letter that it was, "PARTITION:ID", until it was replayed; attempts
+ * are counted from then on.  Empty for one that was none. */
+LEAT_API leat_bytes leat_delivery_replayed_from(const leat_delivery *d);
+
 /* Grows with every change of owner: store it with your own writes and refuse
  * a smaller one.  0 where the source has no owners. */
 LEAT_API uint64_t leat_delivery_fence(const leat_delivery *d);
@@ -58,9 +62,16 @@ LEAT_API const leat_error *leat_delivery_error(const leat_delivery *d);
 
 /* Settle: each takes d and queues the settlement, which cannot fail for lack of
  * memory or server.  LEAT_ESTALE: d was settled before; LEAT_EINVAL: a negative
- * delay, and d is still yours. */
+ * delay, and d is still yours.
+ *   ack     it is done
+ *   nack    it failed; again after the delay
+ *   fail    it failed; again when the source's policy says, or never more
+ *   reject  it will never succeed
+ * A reason may be NULL, and is kept where failures are kept: 255 bytes of
+ * it. */
 LEAT_API leat_code leat_delivery_ack(leat_delivery *d);
 LEAT_API leat_code leat_delivery_nack(leat_delivery *d, int64_t delay_ms);
+LEAT_API leat_code leat_delivery_fail(leat_delivery *d, const char *reason);
 LEAT_API leat_code leat_delivery_reject(leat_delivery *d, const char *reason);
 
 /* Keep it for another ms from now, and wait for the answer.  LEAT_ESTALE: it is

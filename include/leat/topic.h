@@ -50,11 +50,49 @@ typedef enum leat_partitioner {
 typedef uint32_t leat_partition_fn(void *arg, const leat_msg *m,
                                    uint32_t partitions);
 
+/* What becomes of a group that has members no more but bounds what may be
+ * trimmed. */
+typedef enum leat_abandoned {
+    LEAT_ABANDONED_PIN = 0, /* its messages stay                            */
+    LEAT_ABANDONED_ALARM,   /* they stay, and it is logged and counted      */
+    LEAT_ABANDONED_DETACH   /* they go; when it comes back it is told       */
+} leat_abandoned;
+
+/* When a message may go, beside its age and number. */
+typedef enum leat_forget {
+    LEAT_FORGET_NEVER = 0, /* by age and number only                        */
+    LEAT_FORGET_ALL,       /* as soon as every group has settled it         */
+    LEAT_FORGET_FIRST      /* as soon as any group has                      */
+} leat_forget;
+
+/* What is kept of a topic's logs; zero: everything.  Nothing is taken away that
+ * some group has not settled, but by lossy_maxlen, by LEAT_FORGET_FIRST, and
+ * from a group that is detached.  See docs/retention.md. */
+typedef struct leat_retention {
+    int64_t max_age_ms;   /* older ones may go                              */
+    int64_t max_entries;  /* of a partition; more may go, the oldest first  */
+    int64_t cap;          /* of a partition; then publishing is LEAT_EFULL  */
+    int64_t lossy_maxlen; /* of a partition; more go, settled or not        */
+    leat_forget forget;
+    leat_abandoned abandoned;
+    int64_t abandoned_ms; /* without a member for so long; 0: 7 days        */
+    int64_t large_body;   /* longer ones are kept beside the log; 0: 64 KiB,*/
+                          /* -1: none are                                   */
+} leat_retention;
+
+/* Their names, "never", "pin" and so on; NULL, and false, where there is no
+ * such. */
+LEAT_API const char *leat_forget_name(leat_forget f);
+LEAT_API const char *leat_abandoned_name(leat_abandoned a);
+LEAT_API bool leat_forget_find(const char *name, leat_forget *out);
+LEAT_API bool leat_abandoned_find(const char *name, leat_abandoned *out);
+
 /* How a new topic is made. */
 typedef struct leat_topic_spec {
     int partitions; /* 0: 1 */
     leat_partitioner partitioner;
     const char *prefix; /* of its keys; NULL: "leat" */
+    leat_retention retention;
 } leat_topic_spec;
 
 /* LEAT_EEXIST when there is one; LEAT_EINVAL for a name that cannot be. */
@@ -62,9 +100,41 @@ LEAT_API leat_code leat_topic_create(leat_client *c, const char *name,
                                      const leat_topic_spec *spec,
                                      leat_error *err);
 
-/* Messages that had been acknowledged and are not in the log any more, though
+/* Change what is kept of a topic.  Who has it open learns of it within seconds.
+ * LEAT_EINVAL for what contradicts itself; LEAT_ENOENT: no such topic. */
+LEAT_API leat_code leat_topic_alter(leat_client *c, const char *name,
+                                    const char *prefix, const leat_retention *r,
+                                    leat_error *err);
+
+/* Trim it now; without a bound by its retention. */
+typedef struct leat_trim_opts {
+    const char *prefix;
+    int64_t max_entries; /* of a partition that stay; 0: any number; -1:    */
+                         /* none                                            */
+    int64_t max_age_ms;  /* older ones go; 0: of any age                    */
+    bool force;          /* also what groups have not settled               */
+    bool dry_run;        /* nothing goes, it is only counted                */
+} leat_trim_opts;
+
+typedef struct leat_trimmed {
+    uint64_t removed; /* entries that went, or would                        */
+    uint64_t left;    /* that are there then                                */
+    uint64_t held;    /* of these, only because groups have not settled them*/
+    char holder[LEAT_NAME_MAX + 1]; /* the group that holds most back; ""   */
+    uint64_t holder_held;           /* how many it does                     */
+} leat_trimmed;
+
+/* *out, which may be NULL, is filled as far as it came also after a failure.
+ * LEAT_ENOENT: no such topic; LEAT_EINVAL: nothing says what is to go.  Of a
+ * bare stream the server's own consumer groups hold back, too. */
+LEAT_API leat_code leat_topic_trim(leat_client *c, const char *name,
+                                   const leat_trim_opts *opts,
+                                   leat_trimmed *out, leat_error *err);
+
+/* Messages that had been acknowledged and are not in the log any more.  Either
  * nobody took them away: the server crashed before they were on disk, a replica
- * without them took over, or all was deleted.  Owned by who tells it. */
+ * without them took over, or all was deleted.  Or they were trimmed: see the
+ * last member.  Owned by who tells it. */
 typedef struct leat_loss {
     const char *topic;
     const char *group; /* whose member found it; NULL: the producer        */
@@ -76,6 +146,9 @@ typedef struct leat_loss {
     bool exact; /* false: at least so many, more than is remembered may be */
                 /* gone                                                    */
     uint64_t republished; /* of these, published again by republish_bytes  */
+    bool trimmed; /* they were taken away before the group had read them:   */
+                  /* by lossy_maxlen, while the group was detached, or by   */
+                  /* hand; somewhere between from and to                    */
 } leat_loss;
 
 /* Runs on a thread of the topic's or the source's, or inside close; must not
@@ -89,7 +162,8 @@ typedef struct leat_topic_opts {
     leat_partitioner partitioner;
     leat_partition_fn *partition_fn; /* for LEAT_PARTITION_OWN             */
     void *partition_arg;
-    const leat_codec *codec; /* NULL: native                               */
+    leat_retention retention; /* of one that is made                       */
+    const leat_codec *codec;  /* NULL: native                               */
 
     /* Publishing.  What was accepted is bounded by count and bytes; a
      * publish beyond that waits for room, or fails with LEAT_EFULL. */
@@ -169,6 +243,14 @@ LEAT_API leat_code leat_topic_publish_to(leat_topic *t, uint32_t partition,
                                          leat_published_fn *fn, void *arg,
                                          leat_error *err);
 
+/* To be in the log, for every group, delay_ms from now by the server's clock;
+ * until then it waits beside it.  The position that fn is told is zero: it has
+ * none yet.  Delayed messages keep no order among each other. */
+LEAT_API leat_code leat_topic_publish_later(leat_topic *t, const leat_msg *m,
+                                            int64_t delay_ms,
+                                            leat_published_fn *fn, void *arg,
+                                            leat_error *err);
+
 /* Wait until every message accepted so far has its outcome.  LEAT_ETIMEOUT when
  * some have none; otherwise the first failure among those without fn since the
  * last flush. */
@@ -186,6 +268,53 @@ typedef enum leat_order {
     LEAT_ORDER_KEY,           /* one line a key, others flow               */
     LEAT_ORDER_NONE           /* every message for itself                  */
 } leat_order;
+
+/* A message that failed, as policies see it. */
+typedef struct leat_failure {
+    const char *topic, *group;
+    uint32_t partition;
+    leat_position position;
+    const leat_msg *msg;
+    uint32_t attempts;  /* times it was handed out                          */
+    const char *reason; /* of the last failure; "" where none was given     */
+    bool rejected;      /* by the handler; false: it failed                 */
+    bool died;          /* whoever had it died, again and again             */
+} leat_failure;
+
+/* Milliseconds until the next try; negative: a dead letter at once.  Runs on a
+ * thread of the source's; must not call it. */
+typedef int64_t leat_retry_fn(void *arg, const leat_failure *f);
+
+/* Names and values to be kept with a dead letter; a field "error" replaces the
+ * error that is shown.  As above. */
+typedef void leat_dead_fn(void *arg, const leat_failure *f, leat_fields *extra);
+
+typedef enum leat_backoff_kind {
+    LEAT_BACKOFF_EXPONENTIAL = 0, /* doubled with every failure             */
+    LEAT_BACKOFF_FIXED
+} leat_backoff_kind;
+
+/* What becomes of a message that failed.  A header "maxRetries" of a message
+ * goes before max_attempts: so many tries after the first. */
+typedef struct leat_retry {
+    int max_attempts; /* times handed out, then it is a dead letter; 0: 5;  */
+                      /* -1: no limit                                       */
+    leat_backoff_kind backoff;
+    int64_t delay_ms;     /* the first; 0: 1 s                              */
+    int64_t max_delay_ms; /* 0: 60 s                                        */
+    bool no_jitter;       /* without: any time up to the delay              */
+    leat_retry_fn *fn;    /* decides instead; NULL: as above                */
+    void *arg;
+    bool re_add; /* as a new message at the end of the log, for this group  */
+                 /* alone, with the headers retryCount, originalMessageId   */
+                 /* and retryGroup; instead of the same one again           */
+} leat_retry;
+
+/* Labels of a source's metrics beside topic and group: docs/metrics.md. */
+enum {
+    LEAT_LABEL_PARTITION = 1, /* of counters and what is sampled             */
+    LEAT_LABEL_CONSUMER = 2   /* the member's name                           */
+};
 
 /* What happened to a partition of this member.  Runs on a thread of the
  * source's, or inside its calls; must not call the source. */
@@ -212,12 +341,16 @@ typedef struct leat_topic_source_opts {
     int64_t block_ms;   /* the longest wait inside the server; 0: 1 s       */
     int64_t drain_ms;   /* given to handlers when a partition is to be      */
                         /* handed over, then it is taken; 0: 30 s           */
+    leat_retry retry;
+    leat_dead_fn *dead_fn; /* NULL: none                                    */
+    void *dead_arg;
     leat_assign_fn *on_assign;
     void *assign_arg;
     leat_logger log;       /* NULL fn: the topic's                           */
     leat_metrics *metrics; /* NULL: the topic's                              */
     leat_loss_fn *on_loss; /* the log has less than the group had read       */
     void *loss_arg;
+    unsigned metric_labels; /* LEAT_LABEL_...; 0: none                       */
 } leat_topic_source_opts;
 
 /* Join a group as one member.  The group is made by its first; the topic must
@@ -236,6 +369,9 @@ typedef struct leat_topic_source_stats {
     uint64_t redelivered; /* of these, not for the first time              */
     uint64_t settled;     /* taken by the server                           */
     uint64_t rejected;    /* of these, rejected                            */
+    uint64_t retries;     /* put by for another try                        */
+    uint64_t dead;        /* made dead letters                             */
+    uint64_t waiting;     /* put by and not settled yet, as far as is known*/
     uint64_t stale;       /* settlements refused: no longer ours           */
     uint64_t undecodable; /* entries that are no message                   */
     uint64_t rebalances;  /* partitions gained, given up or lost           */

@@ -32,6 +32,11 @@ bool leat_delivery_redelivered(const leat_delivery *d)
     return d->redelivered;
 }
 
+leat_bytes leat_delivery_replayed_from(const leat_delivery *d)
+{
+    return d->replayed;
+}
+
 int32_t leat_delivery_partition(const leat_delivery *d)
 {
     return (int32_t)d->partition - 1;
@@ -88,6 +93,14 @@ leat_code leat_delivery_nack(leat_delivery *d, int64_t delay_ms)
     return leat__delivery_settle(
         d, &(leat__settlement){ .verdict = LEAT__SETTLE_NACK,
                                 .delay_ms = delay_ms });
+}
+
+leat_code leat_delivery_fail(leat_delivery *d, const char *reason)
+{
+    return leat__delivery_settle(
+        d, &(leat__settlement){ .verdict = LEAT__SETTLE_NACK,
+                                .by_policy = true,
+                                .reason = reason });
 }
 
 leat_code leat_delivery_reject(leat_delivery *d, const char *reason)

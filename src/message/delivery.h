@@ -30,7 +30,8 @@ typedef enum leat__settle {
 typedef struct leat__settlement {
     leat__settle verdict;
     int64_t delay_ms;   /* for a nack                                   */
-    const char *reason; /* for a reject; borrowed for the call, may be NULL */
+    bool by_policy;     /* for a nack: the source decides how long      */
+    const char *reason; /* borrowed for the call, may be NULL           */
 } leat__settlement;
 
 struct leat_delivery {
@@ -44,6 +45,7 @@ struct leat_delivery {
     uint32_t attempt;        /* from 1                                   */
     uint32_t partition;      /* counted from 1; 0: the source has none   */
     bool redelivered;
+    leat_bytes replayed; /* the dead letter it was; empty: none          */
 
     _Atomic int64_t deadline_ns; /* monotonic; INT64_MAX: never          */
     atomic_uint refs;

@@ -100,8 +100,9 @@ typedef void leat__settled_fn(void *arg, const leat_delivery *d,
 
 struct leat_source {
     const leat_source_ops *ops;
-    const char *name; /* for logs and metrics; lives as long as the source */
-    bool ordered;     /* a nack must not be overtaken: see settle          */
+    const char *name;  /* for logs and metrics; lives as long as the source */
+    const char *group; /* likewise; NULL: it has none                       */
+    bool ordered;      /* a nack must not be overtaken: see settle          */
     leat__settled_fn *on_settled;
     void *settled_arg;
 };

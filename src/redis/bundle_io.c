@@ -13,6 +13,7 @@
 #include "base/system.h"
 #include "redis/bundle_inside.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -65,6 +66,7 @@ static leat__child *unused(const leat__bundle *b)
 {
     for (uint32_t i = 0; i < b->count; i++) {
         leat__child *child = b->children[i];
+        assert(child);
         if (!child->wanted && !child->conn && !child->dial &&
             leat__list_empty(&child->waiting) && child != b->pin &&
             child != b->heard && child != b->sticky)

@@ -410,7 +410,7 @@ static void hint_at_tls(leat_client *c, const leat_conn *conn, leat_error *e)
     pthread_mutex_unlock(&c->lock);
     if (c->tls || known || conn->t || conn->protocol == 3)
         return;
-    if (n >= 2 && in[0] == 0x15 && in[1] == 3)
+    if (in && n >= 2 && in[0] == 0x15 && in[1] == 3)
         leat__fail(e, LEAT_EPROTO, "the server speaks TLS, use rediss://");
     else if (n == 0 && conn->why.code == LEAT_ECONN)
         leat__fail(e, LEAT_ECONN,

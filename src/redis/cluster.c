@@ -145,7 +145,8 @@ static leat_code ask_node(leat__cluster *k, const leat__address *at,
 
 static bool same_map(const leat__slots *a, const leat__slots *b)
 {
-    if (a->count != b->count || memcmp(a->owner, b->owner, sizeof a->owner))
+    if (a->count != b->count ||
+        memcmp(a->owner, b->owner, sizeof a->owner) != 0)
         return false;
     for (size_t i = 0; i < a->count; i++)
         if (a->nodes[i].master != b->nodes[i].master ||

@@ -188,7 +188,7 @@ static leat_code slots_range(leat__slots *m, const leat_reply *r,
     const leat_reply *first = leat_reply_first(r);
     const leat_reply *last = leat_reply_next(first);
     const leat_reply *at = leat_reply_next(last);
-    int master, replica;
+    int master = -1, replica = -1;
     leat_code rc = slots_node(m, at, asked, -1, &master, err);
     if (rc == LEAT_OK)
         rc = give_range(m, leat_reply_int(first), leat_reply_int(last), master,
@@ -276,7 +276,7 @@ static leat_code shard(leat__slots *m, const leat_reply *r,
     const leat_reply *slots = field(r, "slots"), *nodes = field(r, "nodes");
     if (!is_list(slots) || !is_list(nodes) || leat_reply_len(slots) % 2)
         return bad(err, "a shard that is none");
-    int master;
+    int master = -1;
     leat_code rc = shard_master(m, nodes, asked, tls, &master, err);
     const leat_reply *at = leat_reply_first(slots);
     for (size_t i = 0;

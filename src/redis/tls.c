@@ -96,7 +96,7 @@ static leat_code trust(SSL_CTX *ctx, const leat_tls_opts *o, leat_error *err)
 
 static leat_code key_is_private(const char *path, leat_error *err)
 {
-    struct stat st;
+    struct stat st = { 0 };
     leat_code rc = look("key", path, false, &st, err);
     if (rc != LEAT_OK)
         return rc;

@@ -260,18 +260,19 @@ void leat__tls_explain(leat__tls_link *l)
 
 void leat__tls_explain_end(leat__tls_link *l, int sys)
 {
-    const char *todo = "is it a TLS port?";
+    const char *advice = "is it a TLS port?";
     if (l->shaken && (l->spoken || !l->asked))
         return; /* errno says it all */
     if (l->asked)
-        todo = "it asked for a certificate of ours, name one with cert and key";
+        advice =
+            "it asked for a certificate of ours, name one with cert and key";
     l->t.why = &l->why;
     if (sys)
         leat__fail_errno(&l->why, LEAT_ECONN, sys,
                          "%s: lost during the TLS handshake (%s)", l->where,
-                         todo);
+                         advice);
     else
         leat__fail(&l->why, LEAT_ECONN,
                    "%s: the server closed it during the TLS handshake, %s",
-                   l->where, todo);
+                   l->where, advice);
 }

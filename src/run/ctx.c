@@ -17,7 +17,7 @@ void leat__ctx_begin(leat_ctx *x, run_slot *m)
 {
     x->slot = m;
     x->committed = false;
-    x->how = (leat__settlement){ 0 };
+    x->how = (leat__settlement){ .by_policy = true };
 }
 
 static void raise_fd(const run_worker *w)
@@ -70,16 +70,30 @@ const leat_delivery *leat_ctx_delivery(const leat_ctx *x)
 leat_verdict leat_ctx_nack(leat_ctx *x, int64_t delay_ms)
 {
     x->how.delay_ms = delay_ms > 0 ? delay_ms : 0;
+    x->how.by_policy = false;
     return LEAT_NACK;
 }
 
-leat_verdict leat_ctx_reject(leat_ctx *x, const char *reason)
+static void keep_reason(leat_ctx *x, const char *reason)
 {
     x->how.reason = NULL;
     if (reason) {
         snprintf(x->reason, sizeof x->reason, "%s", reason);
         x->how.reason = x->reason;
     }
+}
+
+leat_verdict leat_ctx_fail(leat_ctx *x, const char *reason)
+{
+    x->how.delay_ms = 0;
+    x->how.by_policy = true;
+    keep_reason(x, reason);
+    return LEAT_NACK;
+}
+
+leat_verdict leat_ctx_reject(leat_ctx *x, const char *reason)
+{
+    keep_reason(x, reason);
     return LEAT_REJECT;
 }
 

@@ -255,7 +255,7 @@ leat_run *leat_run_start(leat_source *s, leat_handler_fn *fn, void *arg,
         leat__random(&r->seed, sizeof r->seed, err) != LEAT_OK ||
         make_lanes(r, err) != LEAT_OK || make_slots(r, err) != LEAT_OK ||
         make_workers(r, err) != LEAT_OK ||
-        leat__meters_init(&r->meters, r->opts.metrics, s->name, err) != LEAT_OK)
+        leat__meters_init(&r->meters, r->opts.metrics, s, err) != LEAT_OK)
         goto fail;
 
     r->workers_live = r->opts.threads;

@@ -42,7 +42,7 @@ enum {
     LEAT__RUN_QUANTUM = 16, /* messages a worker takes at once       */
     LEAT__RUN_THREADS_MAX = 1024,
     LEAT__RUN_IN_FLIGHT_MAX = 1 << 20,
-    LEAT__RUN_REASON = 200
+    LEAT__RUN_REASON = 256
 };
 
 typedef struct run_slot run_slot;
@@ -124,7 +124,7 @@ struct run_worker {
 
 typedef struct run_meters {
     leat_counter *consumed, *settled[LEAT__SETTLE_COMMITTED + 1], *stale;
-    leat_histogram *process;
+    leat_histogram *process[LEAT__SETTLE_COMMITTED + 1];
     leat_gauge *in_flight;
 } run_meters;
 
@@ -271,7 +271,7 @@ leat_verdict leat__ctx_committed(leat_ctx *x);
 /* ---- meter.c ---------------------------------------------------------- */
 
 leat_code leat__meters_init(run_meters *m, leat_metrics *registry,
-                            const char *name, leat_error *err);
+                            const leat_source *s, leat_error *err);
 
 static inline void leat__count(_Atomic uint64_t *n)
 {

@@ -193,5 +193,7 @@ void leat__slot_nack_seized(leat_run *r, run_slot *m)
     count(r, &r->tally, LEAT__SETTLE_NACK);
     leat__count(&r->tally.cancelled);
     (void)leat__delivery_settle(
-        m->d, &(leat__settlement){ .verdict = LEAT__SETTLE_NACK });
+        m->d, &(leat__settlement){ .verdict = LEAT__SETTLE_NACK,
+                                   .by_policy = true,
+                                   .reason = "it took too long" });
 }

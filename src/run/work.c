@@ -37,11 +37,15 @@ static leat__settlement verdict(leat_ctx *x, leat_verdict v)
     case LEAT_REJECT:
         return (leat__settlement){ .verdict = LEAT__SETTLE_REJECT,
                                    .reason = x->how.reason };
+    case LEAT_RELEASE:
+        return release;
     case LEAT_NACK:
         break;
     }
     return (leat__settlement){ .verdict = LEAT__SETTLE_NACK,
-                               .delay_ms = x->how.delay_ms };
+                               .delay_ms = x->how.delay_ms,
+                               .by_policy = x->how.by_policy,
+                               .reason = x->how.reason };
 }
 
 static leat__settlement handle(run_worker *w, run_slot *m)
@@ -56,9 +60,10 @@ static leat__settlement handle(run_worker *w, run_slot *m)
     leat__ctx_end(x);
 
     int64_t now = leat__now_ns();
-    leat_histogram_record(r->meters.process, now - w->now_ns);
+    leat__settlement how = verdict(x, v);
+    leat_histogram_record(r->meters.process[how.verdict], now - w->now_ns);
     w->now_ns = now;
-    return verdict(x, v);
+    return how;
 }
 
 static leat__settlement decide(run_worker *w, run_slot *m)

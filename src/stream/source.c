@@ -497,6 +497,7 @@ static leat_code set_names(stream_source *s, const char *group, leat_error *err)
     else if (leat__stream_consumer_make(s->consumer_text, err) != LEAT_OK)
         return LEAT_EIO;
     s->group_text = leat__strdup(group, err);
+    s->base.group = s->group_text;
     if (!s->group_text)
         return LEAT_ENOMEM;
     s->key = leat_str(s->stream->name);

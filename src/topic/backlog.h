@@ -9,16 +9,23 @@
 #define LEAT_TOPIC_BACKLOG_H
 
 #include "base/error.h"
+#include "topic/addition.h"
 #include <leat/source.h>
+#include <leat/topic.h>
 
 typedef struct leat__item {
     leat_published_fn *fn;
     void *arg;
     int64_t deadline_ns; /* the appender's, as fn and arg */
     uint32_t size;
-    uint32_t partition;
-    char bytes[]; /* the command */
+    uint16_t partition;
+    uint16_t head; /* of the command, behind the count of its words; or that
+                      it is a script's: enum leat__by                      */
+    char bytes[];  /* the command */
 } leat__item;
+
+_Static_assert(LEAT_PARTITIONS_MAX <= UINT16_MAX,
+               "they are counted in 16 bits");
 
 /* A place between two items. */
 typedef struct leat__spot {

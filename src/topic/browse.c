@@ -14,6 +14,7 @@
  */
 #include "base/mem.h"
 #include "base/system.h"
+#include "message/opened.h"
 #include "redis/client.h"
 #include "topic/describe.h"
 
@@ -31,6 +32,7 @@ enum {
 typedef struct part {
     uint32_t number;
     leat__key key;
+    leat__key bodies;    /* beside it; empty: none are                     */
     leat_position after; /* the last entry seen: read on behind it      */
     leat_position end;   /* the newest to be shown, without follow      */
     leat_reply *page;
@@ -42,21 +44,17 @@ typedef struct part {
 
 struct leat_browse {
     leat_client *client;
-    const leat_codec *codec; /* NULL: by trial */
     bool follow;
     part *parts;
     size_t count;
     size_t page_size;
     int64_t checked_ns; /* when dry ones were asked last */
 
-    leat_fields *fields;
-    leat_header *headers; /* of an entry that is no message */
-    size_t header_room;
-    leat_msg raw;
-    leat_error why;
-    part *shown;         /* the entry whose messages are being given out */
-    const leat_msg *msg; /* of it                                        */
-    size_t msg_count, msg_at;
+    leat_reply *body;    /* of the entry at hand, kept beside the log    */
+    bool gone;           /* it should be                                 */
+    leat__opened opened; /* the entry whose messages are being given out */
+    part *shown;         /* where it is from                             */
+    size_t msg_at;
     leat_position at;
 };
 
@@ -181,66 +179,55 @@ static leat_code wait_more(leat_browse *b, int64_t ms, leat_error *err)
 
 /* ---- entries into messages -------------------------------------------- */
 
-static leat_code load_fields(leat_browse *b, const leat_reply *entry,
-                             leat_error *err)
+static bool is_large(leat_bytes name)
+{
+    return leat_bytes_eq(name, leat_str("@large"));
+}
+
+/* The body of the entry at hand, if it is kept beside the log. */
+static leat_code fetch_body(leat_browse *b, const part *p, leat_error *err)
+{
+    char id[LEAT__ID_TEXT];
+    const leat_call_opts again = { .idempotent = true };
+    const leat_reply *fields = leat_reply_at(p->entry, 1);
+    size_t n = leat_reply_len(fields);
+    leat_reply_free(b->body);
+    b->body = NULL;
+    b->gone = false;
+    if (n < 2 || p->bodies.n == 0 ||
+        !is_large(leat_reply_bytes(leat_reply_at(fields, n - 2))))
+        return LEAT_OK;
+    leat_code code = leat_client_call(
+        b->client,
+        LEAT_ARGS(leat_str("HGET"), leat__key_bytes(&p->bodies),
+                  leat__position_format(p->id, id)),
+        &again, &b->body, err);
+    b->gone = code == LEAT_OK && leat_reply_kind(b->body) != LEAT_REPLY_STRING;
+    if (b->gone) {
+        leat_reply_free(b->body);
+        b->body = NULL;
+    }
+    return code;
+}
+
+/* With the body where it is only named. */
+static leat_code decode(leat_browse *b, const leat_reply *entry,
+                        leat_error *err)
 {
     leat_bytes name;
     const leat_reply *value = NULL;
     leat__pairs p = leat__pairs_of(leat_reply_at(entry, 1));
-    leat_code code = LEAT_OK;
-    leat_fields_clear(b->fields);
-    while (code == LEAT_OK && leat__pairs_next(&p, &name, &value))
-        code = leat_fields_add(b->fields, name, leat_reply_bytes(value), err);
-    return code;
-}
-
-/* The fields as headers, as a delivery that cannot be decoded has them. */
-static leat_code load_raw(leat_browse *b, leat_error *err)
-{
-    size_t n = leat_fields_count(b->fields);
-    const leat_bytes *pairs = leat_fields_pairs(b->fields);
-    if (n > b->header_room) {
-        leat_header *h = leat__realloc(b->headers, n * sizeof *h, err);
-        if (!h)
-            return LEAT_ENOMEM;
-        b->headers = h;
-        b->header_room = n;
+    leat_bytes *at = leat__opened_room(&b->opened, p.left, err);
+    if (!at)
+        return LEAT_ENOMEM;
+    while (leat__pairs_next(&p, &name, &value)) {
+        bool large = b->body && is_large(name);
+        *at++ = large ? leat_reply_bytes(value) : name;
+        *at++ = leat_reply_bytes(large ? b->body : value);
     }
-    for (size_t i = 0; i < n; i++)
-        b->headers[i] = (leat_header){ pairs[2 * i], pairs[2 * i + 1] };
-    b->raw = (leat_msg){ .headers = b->headers, .header_count = n };
-    b->msg = &b->raw;
-    b->msg_count = 1;
-    return LEAT_OK;
-}
-
-static leat_code decode_by(leat_browse *b, const leat_codec *codec,
-                           const leat_reply *entry, leat_error *err)
-{
-    leat_code code = load_fields(b, entry, err);
-    if (code != LEAT_OK)
-        return code;
-    return codec->decode(codec, b->fields, &b->msg, &b->msg_count, err);
-}
-
-static leat_code decode(leat_browse *b, const leat_reply *entry,
-                        leat_error *err)
-{
-    leat_error why = { 0 }, ignored = { 0 };
-    const leat_codec *first = b->codec ? b->codec : &leat_codec_native;
-    leat_code code = decode_by(b, first, entry, &why);
-    if (code == LEAT_EDECODE && !b->codec &&
-        decode_by(b, &leat_codec_ce_binary, entry, &ignored) == LEAT_OK)
-        code = LEAT_OK;
-    b->why = code == LEAT_EDECODE ? why : (leat_error){ 0 };
-    if (code == LEAT_EDECODE) {
-        code = load_fields(b, entry, &why);
-        if (code == LEAT_OK)
-            code = load_raw(b, &why);
-    }
-    if (code != LEAT_OK && err)
-        *err = why;
-    return code;
+    if (b->gone)
+        return leat__opened_raw(&b->opened, "its large body is gone", err);
+    return leat__opened_decode(&b->opened, err);
 }
 
 /* ---- the next one ----------------------------------------------------- */
@@ -250,8 +237,8 @@ static void give(leat_browse *b, leat_seen *out)
     b->at.index = (uint32_t)b->msg_at;
     *out = (leat_seen){ .partition = b->shown->number,
                         .position = b->at,
-                        .msg = &b->msg[b->msg_at++],
-                        .error = b->why.code != LEAT_OK ? &b->why : NULL };
+                        .msg = &b->opened.msg[b->msg_at++],
+                        .error = b->opened.by ? NULL : &b->opened.why };
 }
 
 /* The entry at hand was given out whole. */
@@ -300,7 +287,7 @@ int leat_browse_next(leat_browse *b, leat_seen *out, int64_t wait_ms,
                      leat_error *err)
 {
     leat_code code = LEAT_OK;
-    if (b->shown && b->msg_at < b->msg_count) {
+    if (b->shown && b->msg_at < b->opened.count) {
         give(b, out);
         return 1;
     }
@@ -309,7 +296,9 @@ int leat_browse_next(leat_browse *b, leat_seen *out, int64_t wait_ms,
     part *p = next_entry(b, wait_ms, &code, err);
     if (!p)
         return code == LEAT_OK ? 0 : -1;
-    code = decode(b, p->entry, err);
+    code = fetch_body(b, p, err);
+    if (code == LEAT_OK)
+        code = decode(b, p->entry, err);
     if (code != LEAT_OK)
         return -1;
     b->shown = p;
@@ -410,8 +399,8 @@ void leat_browse_close(leat_browse *b)
     for (size_t i = 0; b->parts && i < b->count; i++)
         drop_page(&b->parts[i]);
     leat__free(b->parts);
-    leat__free(b->headers);
-    leat_fields_free(b->fields);
+    leat_reply_free(b->body);
+    leat__opened_release(&b->opened);
     leat__free(b);
 }
 
@@ -430,6 +419,9 @@ static leat_code add_parts(leat_browse *b, const leat__topic_at *t,
         part *p = &b->parts[i];
         p->number = o->one ? o->partition : (uint32_t)i;
         leat__key_log(&p->key, t->prefix, t->name, t->meta.legacy, p->number);
+        if (!t->meta.legacy)
+            leat__key_part(&p->bodies, t->prefix, t->name, false, p->number,
+                           "bodies", NULL);
     }
     assert(b->count > 0);
     b->page_size = PAGE_TOTAL / b->count;
@@ -456,11 +448,9 @@ leat_browse *leat_browse_open(leat_client *c, const char *topic,
     if (!b)
         return NULL;
     b->client = c;
-    b->codec = o.codec;
+    b->opened.codec = o.codec;
     b->follow = o.follow;
-    b->fields = leat_fields_new(err);
-    if (!b->fields || add_parts(b, &t, &o, err) != LEAT_OK ||
-        find_ends(b, err) != LEAT_OK)
+    if (add_parts(b, &t, &o, err) != LEAT_OK || find_ends(b, err) != LEAT_OK)
         goto fail;
     if ((o.last ? start_last(b, o.last, err) : start_from(b, o.from, err)) !=
         LEAT_OK)

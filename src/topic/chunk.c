@@ -13,6 +13,8 @@
 #include <assert.h>
 #include <string.h>
 
+#define LARGE "@large"
+
 enum { BYTES_KEEP = 1 << 20 }; /* a larger copy is not kept for reuse */
 
 struct leat__chunk {
@@ -21,6 +23,8 @@ struct leat__chunk {
     leat__chunk *next;
     leat_fields *fields;
     leat__buf bytes;
+    size_t large; /* bytes of the one message that has it for itself */
+    atomic_bool ahead;
 };
 
 /* ---- the pool --------------------------------------------------------- */
@@ -62,11 +66,32 @@ static leat__chunk *chunk_get(leat__chunk_pool *pool, leat_error *err)
     return k;
 }
 
+/* The message is no longer one that only waits to be handed out. */
+static __attribute__((noinline, cold)) void no_more_ahead(leat__chunk *k)
+{
+    if (!atomic_exchange(&k->ahead, false))
+        return;
+    atomic_fetch_sub(&k->pool->ahead, 1);
+    atomic_fetch_sub(&k->pool->ahead_bytes, k->large);
+}
+
+/* Large memory is not kept. */
+static __attribute__((noinline, cold)) void drop_large(leat__chunk *k)
+{
+    no_more_ahead(k);
+    atomic_fetch_sub(&k->pool->large_bytes, k->large);
+    chunk_free(k);
+}
+
 static void chunk_drop(leat__chunk *k)
 {
     if (atomic_fetch_sub_explicit(&k->refs, 1, memory_order_acq_rel) != 1)
         return;
     leat__chunk_pool *pool = k->pool;
+    if (k->large) {
+        drop_large(k);
+        return;
+    }
     k->next = atomic_load_explicit(&pool->back, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(
         &pool->back, &k->next, k, memory_order_release, memory_order_relaxed))
@@ -90,6 +115,8 @@ void leat__chunk_pool_release(leat__chunk_pool *pool)
 
 void leat__held_keep(leat__held *h)
 {
+    if (h->chunk->large)
+        no_more_ahead(h->chunk);
     atomic_fetch_add_explicit(&h->chunk->refs, 1, memory_order_relaxed);
 }
 
@@ -137,7 +164,8 @@ static leat_code reserve(filling *f, const leat_reply *r)
 }
 
 /* The fields of one entry, and the bytes from the first to the last. */
-static leat_code copy_fields(filling *f, const leat_reply *list)
+static inline __attribute__((always_inline)) leat_code
+copy_fields(filling *f, const leat_reply *list)
 {
     const leat_reply *r = list + 1, *end = r + list->n;
     leat_bytes *to = leat__fields_begin(f->chunk->fields, list->n / 2, f->err);
@@ -182,7 +210,9 @@ static leat_code undecodable(leat__chunk *k, leat__held *h,
     return LEAT_OK;
 }
 
-static leat_code decode(filling *f, leat__held *h)
+/* In line, because it is done for every entry. */
+static inline __attribute__((always_inline)) leat_code decode(filling *f,
+                                                              leat__held *h)
 {
     size_t n;
     leat__chunk *k = f->chunk;
@@ -198,6 +228,35 @@ static leat_code decode(filling *f, leat__held *h)
         leat__fail(&f->why, LEAT_EDECODE,
                    "an entry of %zu messages: this version reads one", n);
     return undecodable(k, h, &f->why, f->err);
+}
+
+/* Does the last pair say that a body is elsewhere? */
+static inline bool is_stub(const filling *f, const leat_reply *list)
+{
+    const leat_reply *name = list + list->n - 1;
+    return list->n > 0 && name->s.n == sizeof LARGE - 1 &&
+           memcmp(name->s.p, LARGE, sizeof LARGE - 1) == 0 &&
+           f->chunk->pool->bodies;
+}
+
+static __attribute__((noinline, cold)) leat_code make_stub(filling *f,
+                                                           leat__held *h)
+{
+    leat__chunk *k = f->chunk;
+    size_t n = 2 * leat_fields_count(k->fields);
+    struct whole {
+        leat__stub stub;
+        leat_bytes pairs[];
+    } *w = leat_fields_alloc(k->fields, sizeof *w + n * sizeof(leat_bytes),
+                             f->err);
+    if (!w)
+        return LEAT_ENOMEM;
+    memcpy(w->pairs, leat_fields_pairs(k->fields), n * sizeof(leat_bytes));
+    w->stub = (leat__stub){ w->pairs, n };
+    h->msg = NULL;
+    h->stub = &w->stub;
+    k->pool->stubs = true;
+    return LEAT_OK;
 }
 
 static bool next_id(filling *f, const leat_reply *id)
@@ -220,7 +279,9 @@ static leat_code one_entry(filling *f, const leat_reply *entry, leat__held *h)
     h->id = f->id;
     h->error = NULL;
     leat_code rc = copy_fields(f, list);
-    return rc == LEAT_OK ? decode(f, h) : rc;
+    if (rc != LEAT_OK)
+        return rc;
+    return is_stub(f, list) ? make_stub(f, h) : decode(f, h);
 }
 
 size_t leat__chunk_fill(leat__chunk_pool *pool, const leat_codec *codec,
@@ -230,6 +291,7 @@ size_t leat__chunk_fill(leat__chunk_pool *pool, const leat_codec *codec,
     size_t count = entries->n < max ? entries->n : max, n = 0;
     leat__chunk *k = chunk_get(pool, err);
     filling f = { .chunk = k, .codec = codec, .err = err };
+    pool->stubs = false;
     if (!k)
         return 0;
 
@@ -246,4 +308,108 @@ size_t leat__chunk_fill(leat__chunk_pool *pool, const leat_codec *codec,
     atomic_fetch_add_explicit(&k->refs, (unsigned)n, memory_order_relaxed);
     chunk_drop(k);
     return n;
+}
+
+LEAT__COLD leat_code leat__chunk_one(leat__chunk_pool *pool,
+                                     const leat_codec *codec, leat__id id,
+                                     const leat_reply *fields,
+                                     leat__held **held, leat_error *err)
+{
+    if (fields->type != LEAT_REPLY_ARRAY || fields->n % 2 != 0)
+        return leat__fail(err, LEAT_EPROTO, "a message without fields");
+    leat__chunk *k = chunk_get(pool, err);
+    filling f = { .chunk = k, .codec = codec, .err = err };
+    if (!k)
+        return LEAT_ENOMEM;
+
+    atomic_store_explicit(&k->refs, 1, memory_order_relaxed);
+    leat__held *h = NULL;
+    leat_code rc = reserve(&f, fields);
+    if (rc == LEAT_OK) {
+        h = leat_fields_alloc(k->fields, sizeof *h, err);
+        rc = h ? copy_fields(&f, fields) : LEAT_ENOMEM;
+    }
+    if (rc == LEAT_OK) {
+        *h = (leat__held){ .chunk = k, .id = id };
+        rc = decode(&f, h);
+    }
+    if (rc != LEAT_OK)
+        chunk_drop(k);
+    else
+        *held = h;
+    return rc;
+}
+
+/* ---- large ones ------------------------------------------------------- */
+
+static size_t size_of(const leat__stub *s, const leat_bytes *body)
+{
+    size_t sum = body ? body->n : 0;
+    for (size_t i = 0; i < s->n; i++)
+        sum += s->pairs[i].n;
+    return sum;
+}
+
+/* The pairs of the stub, copied; the last is what it stands for. */
+static leat_code join(leat__chunk *k, const leat__stub *s,
+                      const leat_bytes *body, leat_error *err)
+{
+    leat_bytes *to = leat__fields_begin(k->fields, s->n / 2, err);
+    if (!to || leat__buf_reserve(&k->bytes, size_of(s, body), err) != LEAT_OK)
+        return LEAT_ENOMEM;
+    char *at = k->bytes.p;
+    for (size_t i = 0; i < s->n; i++) {
+        leat_bytes from = s->pairs[i];
+        if (body && i == s->n - 2)
+            from = s->pairs[i + 1];
+        else if (body && i == s->n - 1)
+            from = *body;
+        if (from.n > 0)
+            memcpy(at, from.p, from.n);
+        to[i] = leat_mem(at, from.n);
+        at += from.n;
+    }
+    return LEAT_OK;
+}
+
+static leat_code decode_large(leat__chunk *k, const leat_codec *codec,
+                              bool there, leat__held *h, leat_error *err)
+{
+    filling f = { .chunk = k, .codec = codec, .err = err };
+    if (there)
+        return decode(&f, h);
+    leat__fail(&f.why, LEAT_EDECODE, "its large body is gone");
+    return undecodable(k, h, &f.why, err);
+}
+
+static void count_ahead(leat__chunk *k)
+{
+    k->large = k->bytes.cap > 0 ? k->bytes.cap : 1;
+    atomic_store(&k->ahead, true);
+    atomic_fetch_add(&k->pool->ahead, 1);
+    atomic_fetch_add(&k->pool->ahead_bytes, k->large);
+    atomic_fetch_add(&k->pool->large_bytes, k->large);
+}
+
+leat__held *leat__chunk_large(leat__chunk_pool *pool, const leat_codec *codec,
+                              const leat__held *stub, const leat_bytes *body,
+                              leat_error *err)
+{
+    leat__chunk *k = chunk_new(pool, err);
+    leat__held *h = NULL;
+    if (k && join(k, stub->stub, body, err) == LEAT_OK)
+        h = leat_fields_alloc(k->fields, sizeof *h, err);
+    if (!h) {
+        if (k)
+            chunk_free(k);
+        return NULL;
+    }
+    *h = (leat__held){ .chunk = k, .id = stub->id };
+    if (decode_large(k, codec, body != NULL, h, err) != LEAT_OK) {
+        chunk_free(k);
+        return NULL;
+    }
+    atomic_store_explicit(&k->refs, 1, memory_order_relaxed);
+    count_ahead(k);
+    return h;
 }

@@ -5,6 +5,13 @@
  * handed back by one receive's user is in its window again before the next
  * receive looks there, so nothing behind it overtakes it.
  *
+ * What is kept comes before what is in the window: it has waited.
+ *
+ * A message in whose hands processes died may be what killed them.  It is
+ * handed out when users have nothing else of any partition, and nothing else is
+ * until it is settled and the server knows; while it waits for that nothing
+ * else is begun.  So if the process dies again, it was this one.
+ *
  * Settled deliveries come by a stack that any thread pushes to and the driver
  * empties whole; reversed, it is in the order of the settlements.
  */
@@ -15,19 +22,9 @@
 #include "topic/consumer.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 /* ---- the line of settled ones ----------------------------------------- */
-
-void leat__line_add(settled_line *line, leat_delivery *d)
-{
-    d->next = NULL;
-    if (line->last)
-        line->last->next = d;
-    else
-        line->first = d;
-    line->last = d;
-    line->count++;
-}
 
 static void remember_bad(consumer *c, const leat_error *e)
 {
@@ -43,17 +40,15 @@ static void count_outcome(consumer *c, const handed *h, const leat_error *e,
     if (e) {
         if (e->code == LEAT_ESTALE) {
             leat__count_add(&c->counts.stale, 1);
-            leat__counter_add(c->meters.stale, 1);
+            leat__counter_add(h->part->meters->stale, 1);
         }
         return;
     }
     leat__count_add(&c->counts.settled, 1);
-    leat__counter_add(c->meters.settled, 1);
+    leat__counter_add(h->part->meters->settled[h->verdict], 1);
     leat__histogram_record(c->meters.settle_time, now_ns - h->settled_ns);
-    if (h->verdict == LEAT__SETTLE_REJECT) {
+    if (h->verdict == LEAT__SETTLE_REJECT)
         leat__count_add(&c->counts.rejected, 1);
-        leat__counter_add(c->meters.rejected, 1);
-    }
 }
 
 void leat__line_tell(consumer *c, settled_line *line, const leat_error *e)
@@ -102,29 +97,21 @@ static void announce(consumer *c)
     pthread_mutex_unlock(&c->lock);
 }
 
-static int64_t delay_ns(int64_t ms)
-{
-    return ms < INT64_MAX / 1000000 ? ms * 1000000 : INT64_MAX / 2;
-}
-
 /* The clock is read for the first that the driver will find, and where the
  * time of each is asked for: the others were settled about then. */
-static int64_t settle_time(consumer *c, const leat__settlement *how)
+static int64_t settle_time(consumer *c)
 {
-    if (how->delay_ms > 0 || c->meters.settle_time ||
+    if (c->meters.settle_time ||
         !atomic_load_explicit(&c->inbox, memory_order_relaxed))
         return leat__now_ns();
     return 0;
 }
 
 static __attribute__((noinline, cold)) void
-log_reject(const consumer *c, const handed *h, const char *reason)
+keep_reason(handed *h, const leat__settlement *how)
 {
-    leat__log(&c->log, LEAT_LOG_INFO, "'%s' %u: %llu-%llu is rejected: %s",
-              c->topic->name, h->part->index,
-              (unsigned long long)h->d.position.ms,
-              (unsigned long long)h->d.position.seq,
-              reason ? reason : "no reason given");
+    h->delay_ms = how->by_policy ? -1 : how->delay_ms;
+    snprintf(h->reason, sizeof h->reason, "%s", how->reason ? how->reason : "");
 }
 
 void leat__deliver_settle(leat_source *s, leat_delivery *d,
@@ -135,12 +122,11 @@ void leat__deliver_settle(leat_source *s, leat_delivery *d,
     bool first;
 
     h->verdict = how->verdict;
-    h->delay_ns = how->delay_ms ? delay_ns(how->delay_ms) : 0;
-    h->settled_ns = settle_time(c, how);
+    h->settled_ns = settle_time(c);
     atomic_store_explicit(&h->out, false, memory_order_relaxed);
     atomic_fetch_add_explicit(&c->owing, 1, memory_order_relaxed);
-    if (how->verdict == LEAT__SETTLE_REJECT)
-        log_reject(c, h, how->reason);
+    if (how->verdict != LEAT__SETTLE_ACK)
+        keep_reason(h, how);
     push(&c->inbox, d, &first); /* from here on it is the driver's */
     if (first)
         announce(c);
@@ -170,25 +156,6 @@ static leat_delivery *take_inbox(consumer *c)
     return in_order;
 }
 
-static void into_window(handed *h)
-{
-    leat__window *w = h->part->window;
-    switch (h->verdict) {
-    case LEAT__SETTLE_ACK:
-    case LEAT__SETTLE_REJECT:
-    case LEAT__SETTLE_COMMITTED:
-        leat__window_done(w, h->entry);
-        break;
-    case LEAT__SETTLE_NACK:
-        leat__window_back(w, h->entry,
-                          h->delay_ns ? h->settled_ns + h->delay_ns : 0, false);
-        break;
-    case LEAT__SETTLE_RELEASE:
-        leat__window_back(w, h->entry, 0, true);
-        break;
-    }
-}
-
 static void sort_in(handed *h, int64_t since_ns, settled_line *stale)
 {
     part *p = h->part;
@@ -196,25 +163,44 @@ static void sort_in(handed *h, int64_t since_ns, settled_line *stale)
         leat__line_add(stale, &h->d);
         return;
     }
-    into_window(h);
+    if (h->verdict != LEAT__SETTLE_ACK || h->kept || p->blocks.count > 0) {
+        leat__settle_one(h, since_ns);
+        return;
+    }
+    leat__window_done(p->window, h->entry);
     if (p->settled.count == 0)
-        p->save_at_ns = since_ns + LEAT__LINGER_NS;
+        leat__save_soon(p, since_ns);
     leat__line_add(&p->settled, &h->d);
+}
+
+/* They are with users no more. */
+static LEAT__COLD void forget_alone(consumer *c, const leat_delivery *d)
+{
+    for (; d; d = d->next)
+        if (d == &c->alone->d) {
+            c->alone = NULL;
+            return;
+        }
 }
 
 void leat__deliver_settled(consumer *c)
 {
     settled_line stale = { 0 };
+    uint32_t n = 0;
     if (!atomic_load_explicit(&c->inbox, memory_order_relaxed))
         return;
     leat_delivery *d = take_inbox(c);
     int64_t since = d ? ((handed *)d)->settled_ns : 0;
     if (since == 0)
         since = leat__now_ns();
+    if (c->alone)
+        forget_alone(c, d);
     for (leat_delivery *next; d; d = next) {
         next = d->next;
+        n++;
         sort_in((handed *)d, since, &stale);
     }
+    c->outs -= n;
     if (stale.count == 0)
         return;
     leat_error e;
@@ -225,7 +211,15 @@ void leat__deliver_settled(consumer *c)
 
 /* ---- handing out ------------------------------------------------------ */
 
-static handed *get_handed(consumer *c)
+static void put_handed(consumer *c, handed *h)
+{
+    if (!h)
+        return;
+    h->d.next = (leat_delivery *)c->spare;
+    c->spare = h;
+}
+
+static inline handed *get_handed(consumer *c)
 {
     if (!c->spare)
         c->spare = (handed *)atomic_exchange_explicit(&c->recycled, NULL,
@@ -243,29 +237,33 @@ static handed *get_handed(consumer *c)
     return h;
 }
 
-static uint64_t lane_of(const consumer *c, const part *p, const leat__entry *e)
+static inline uint64_t lane_of(const part *p, uint64_t lane)
 {
-    if (c->opts.order == LEAT_ORDER_PARTITION)
+    if (p->c->opts.order == LEAT_ORDER_PARTITION)
         return (uint64_t)p->index + 1;
-    return e->lane;
+    return lane;
 }
 
-static void fill(consumer *c, part *p, leat__entry *e, handed *h)
+/* What is the same of every delivery. */
+static inline __attribute__((always_inline)) void
+fill(part *p, leat__held *held, handed *h)
 {
+    consumer *c = p->c;
     leat_delivery *d = &h->d;
     h->part = p;
-    h->entry = e;
-    h->held = e->user;
-    leat__held_keep(h->held);
-    d->msg = *h->held->msg;
+    h->held = held;
+    leat__held_keep(held);
+    d->msg = *held->msg;
+    h->again = 0;
+    if (d->msg.header_count > 0) {
+        h->again = leat__again_count(c, &d->msg);
+        d->attempt += h->again;
+    }
     d->from = c->from;
-    d->position = (leat_position){ e->id.ms, e->id.seq, 0 };
     d->fence = leat__part_epoch(p);
-    d->lane = lane_of(c, p, e);
-    d->error = h->held->error;
-    d->attempt = e->attempts;
+    d->error = held->error;
     d->partition = p->index + 1;
-    d->redelivered = e->attempts > 1;
+    d->redelivered = d->attempt > 1;
     atomic_store_explicit(&h->out, true, memory_order_relaxed);
     leat__delivery_arm(
         d, &c->base,
@@ -285,7 +283,37 @@ static int from_window(consumer *c, part *p, int64_t now_ns,
             leat__window_back(p->window, e, 0, true);
             break;
         }
-        fill(c, p, e, h);
+        h->entry = e;
+        h->kept = NULL;
+        h->d.replayed.n = 0;
+        h->d.attempt = e->attempts;
+        h->d.position = (leat_position){ e->id.ms, e->id.seq, 0 };
+        h->d.lane = lane_of(p, e->lane);
+        fill(p, e->user, h);
+        out[n++] = &h->d;
+    }
+    return n;
+}
+
+static LEAT__COLD int from_kept(part *p, bool alone, leat_delivery **out,
+                                int max)
+{
+    int n = 0;
+    while (n < max) {
+        handed *h = get_handed(p->c);
+        leat__kept *k = h ? leat__kept_take(p, alone) : NULL;
+        if (!k) {
+            put_handed(p->c, h);
+            break;
+        }
+        h->entry = NULL;
+        h->kept = k;
+        memcpy(h->replayed, k->replayed, sizeof h->replayed);
+        h->d.replayed = leat_str(h->replayed);
+        h->d.attempt = k->n;
+        h->d.position = (leat_position){ k->id.ms, k->id.seq, 0 };
+        h->d.lane = lane_of(p, k->lane);
+        fill(p, k->held, h);
         out[n++] = &h->d;
     }
     return n;
@@ -299,52 +327,138 @@ static bool may_hand_out(const part *p, int64_t now_ns)
 }
 
 /* With a third of the lease left without an answered beat, others may soon
- * think that we are gone. */
+ * think that we are gone; and not while the group is paused. */
 static bool safe(const consumer *c, int64_t now_ns)
 {
     int64_t until = atomic_load_explicit(&c->safe_until_ns,
                                          memory_order_relaxed);
-    return c->cmd && now_ns < until - c->opts.lease_ms * 1000000 / 3;
+    return c->cmd && !c->paused &&
+           now_ns < until - c->opts.lease_ms * 1000000 / 3;
 }
 
 static void count_out(consumer *c, leat_delivery **out, int n)
 {
     uint64_t again = 0, bad = 0;
-    int64_t date = c->meters.end_to_end ? leat__date_ms() : 0;
     for (int i = 0; i < n; i++) {
         again += out[i]->redelivered;
         bad += out[i]->error != NULL;
-        if (c->meters.end_to_end)
-            leat__histogram_record(c->meters.end_to_end,
-                                   (date - (int64_t)out[i]->position.ms) *
-                                       1000000);
     }
     leat__count_add(&c->counts.received, (uint64_t)n);
-    leat__counter_add(c->meters.consumed, (uint64_t)n);
-    if (again) {
+    if (again)
         leat__count_add(&c->counts.redelivered, again);
-        leat__counter_add(c->meters.redelivered, again);
-    }
-    if (bad) {
+    if (bad)
         leat__count_add(&c->counts.undecodable, bad);
-        leat__counter_add(c->meters.undecodable, bad);
+    if (c->meters.end_to_end)
+        leat__meter_out(c, out, n);
+}
+
+static int from_part(consumer *c, part *p, int64_t now_ns, leat_delivery **out,
+                     int max)
+{
+    int n = 0;
+    if (p->kept.waits > 0)
+        n = from_kept(p, false, out, max);
+    if (!p->halted)
+        n += from_window(c, p, now_ns, out + n, max - n);
+    return n;
+}
+
+/* ---- one that may kill ------------------------------------------------ */
+
+static bool suspect_waits(const part *p)
+{
+    const leat__kept *k = p->kept.waits > 0 ? p->kept.first : NULL;
+    while (k && (k->state != KEPT_WAITS || !k->alone))
+        k = k->next;
+    return k != NULL;
+}
+
+/* A partition in which such a one is the next; NULL: none. */
+static part *next_suspect(const consumer *c, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < c->owned_count; i++) {
+        part *p = c->owned[i];
+        if (!may_hand_out(p, now_ns))
+            continue;
+        const leat__entry *e = p->halted ? NULL
+                                         : leat__window_peek(p->window, now_ns);
+        if (suspect_waits(p) || (e && e->alone))
+            return p;
     }
+    return NULL;
+}
+
+/* There may be none any more. */
+static bool no_suspects(consumer *c)
+{
+    for (uint32_t i = 0; i < c->owned_count; i++)
+        if (leat__window_suspects(c->owned[i]->window) > 0 ||
+            c->owned[i]->kept.suspects > 0)
+            return false;
+    c->careful = false;
+    return true;
+}
+
+/* What was settled and is not saved would come again if the process died now,
+ * as if it had been out. */
+static bool all_is_told(const consumer *c)
+{
+    for (uint32_t i = 0; i < c->owned_count; i++)
+        if (!c->owned[i]->gone && !leat__save_told(c->owned[i]))
+            return false;
+    return true;
+}
+
+/* Nothing goes out now but what *only has, or whatever if that is NULL; false:
+ * nothing at all. */
+static bool may_deliver(consumer *c, int64_t now_ns, part **only)
+{
+    *only = NULL;
+    if (!c->careful)
+        return true;
+    if (c->alone || !all_is_told(c))
+        return false;
+    if (no_suspects(c))
+        return true;
+    *only = next_suspect(c, now_ns);
+    return !*only || c->outs == 0;
+}
+
+static int deliver_alone(consumer *c, part *p, int64_t now_ns,
+                         leat_delivery **out)
+{
+    int n = suspect_waits(p) ? from_kept(p, true, out, 1)
+                             : from_window(c, p, now_ns, out, 1);
+    if (n > 0)
+        c->alone = (handed *)out[0];
+    return n;
+}
+
+static int deliver_any(consumer *c, int64_t now_ns, leat_delivery **out,
+                       int max)
+{
+    int n = 0;
+    for (uint32_t i = 0; i < c->owned_count && n < max; i++) {
+        part *p = c->owned[(c->turn + i) % c->owned_count];
+        if (may_hand_out(p, now_ns))
+            n += from_part(c, p, now_ns, out + n, max - n);
+    }
+    c->turn++;
+    return n;
 }
 
 int leat__deliver(consumer *c, leat_delivery **out, int max)
 {
     int64_t now = leat__now_ns();
-    int n = 0;
-    if (!safe(c, now))
+    part *only;
+    if (!safe(c, now) || !may_deliver(c, now, &only))
         return 0;
-    for (uint32_t i = 0; i < c->owned_count && n < max; i++) {
-        part *p = c->owned[(c->turn + i) % c->owned_count];
-        if (may_hand_out(p, now))
-            n += from_window(c, p, now, out + n, max - n);
-    }
-    c->turn++;
-    if (n > 0)
+    int n = only ? deliver_alone(c, only, now, out)
+                 : deliver_any(c, now, out, max);
+    if (n > 0) {
+        c->outs += (uint32_t)n;
         count_out(c, out, n);
+    }
     return n;
 }
 
@@ -352,26 +466,41 @@ void leat__deliver_undo(consumer *c, leat_delivery **out, int n)
 {
     for (int i = 0; i < n; i++) {
         handed *h = (handed *)out[i];
-        if (leat__part_epoch(h->part) == h->d.fence)
+        if (leat__part_epoch(h->part) != h->d.fence)
+            ; /* nothing of it is left */
+        else if (h->kept)
+            leat__kept_undo(h->part, h->kept);
+        else
             leat__window_back(h->part->window, h->entry, 0, true);
+        c->outs--;
+        if (c->alone == h)
+            c->alone = NULL;
         atomic_store_explicit(&h->out, false, memory_order_relaxed);
         leat__held_drop(h->held);
-        h->d.next = (leat_delivery *)c->spare;
-        c->spare = h;
+        put_handed(c, h);
     }
+}
+
+static bool part_ready(const part *p, int64_t now_ns)
+{
+    return may_hand_out(p, now_ns) &&
+           (p->kept.waits > 0 ||
+            (!p->halted && leat__window_ready(p->window, now_ns)));
 }
 
 bool leat__deliver_ready(consumer *c, int64_t now_ns, int64_t *due_ns)
 {
-    bool can = safe(c, now_ns);
+    part *only = NULL;
+    bool can = safe(c, now_ns) && may_deliver(c, now_ns, &only);
+    if (can && only)
+        return true;
     for (uint32_t i = 0; i < c->owned_count; i++) {
         const part *p = c->owned[i];
         if (p->draining || p->gone)
             continue;
-        if (can && may_hand_out(p, now_ns) &&
-            leat__window_ready(p->window, now_ns))
+        if (can && part_ready(p, now_ns))
             return true;
-        int64_t due = leat__window_due(p->window);
+        int64_t due = p->halted ? INT64_MAX : leat__window_due(p->window);
         if (due < p->retry_ns)
             due = p->retry_ns;
         if (due > now_ns && due < *due_ns)

@@ -2,13 +2,11 @@
  * describe.c: names of topics and groups, and what a topic holds.
  *
  * Sets are read by SSCAN, so that a registry of any size costs the server one
- * small step at a time; logs by XINFO STREAM, one a partition, in a pipeline.
- * XINFO brings the first and the last entry whole, which is the price of their
- * ids.
+ * small step at a time; partitions by look.c.
  */
 #include "topic/describe.h"
 #include "base/mem.h"
-#include "base/system.h"
+#include "topic/look.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,7 +208,7 @@ leat_names *leat_group_names(leat_client *c, const char *topic,
     return names_of(c, &key, err);
 }
 
-/* ---- logs ------------------------------------------------------------- */
+/* ---- looking up ------------------------------------------------------- */
 
 leat_code leat__topic_at_init(leat__topic_at *t, leat_client *c,
                               const char *name, const char *prefix,
@@ -223,79 +221,20 @@ leat_code leat__topic_at_init(leat__topic_at *t, leat_client *c,
     return code;
 }
 
-/* [id, [name, value, ...]], or nil. */
-static leat_position entry_id(const leat_reply *entry)
+leat_code leat__group_there(const leat__topic_at *t, leat_conn *conn,
+                            const char *group, leat_error *err)
 {
-    leat_position at = { 0 };
-    if (leat_reply_len(entry) > 0)
-        (void)leat__position_parse(leat_reply_bytes(leat_reply_first(entry)),
-                                   &at);
-    return at;
-}
-
-static void read_info(const leat_reply *r, leat__log_info *out)
-{
-    leat__pairs p = leat__pairs_of(r);
-    leat_bytes name;
-    const leat_reply *value = NULL;
-    while (leat__pairs_next(&p, &name, &value)) {
-        if (leat_bytes_eq(name, leat_str("length")))
-            out->entries = leat_reply_int(value);
-        else if (leat_bytes_eq(name, leat_str("entries-added")))
-            out->added = leat_reply_int(value);
-        else if (leat_bytes_eq(name, leat_str("first-entry")))
-            out->first = entry_id(value);
-        else if (leat_bytes_eq(name, leat_str("last-entry")))
-            out->last = entry_id(value);
-        else if (leat_bytes_eq(name, leat_str("max-deleted-entry-id")))
-            (void)leat__position_parse(leat_reply_bytes(value), &out->deleted);
-    }
-}
-
-static void on_info(void *arg, const leat_reply *r, const leat_error *err)
-{
-    leat__log_info *out = arg;
-    leat_error *first = out->failed;
-    static const char none[] = "ERR no such key"; /* never written to */
-    *out = (leat__log_info){ .added = -1 };
-    if (!err) {
-        read_info(r, out);
-        return;
-    }
-    leat_bytes text = r ? leat_reply_bytes(r) : leat_mem(NULL, 0);
-    if (text.n >= sizeof none - 1 && memcmp(text.p, none, sizeof none - 1) == 0)
-        out->added = 0;
-    else if (first->code == LEAT_OK)
-        *first = *err;
-}
-
-leat_code leat__log_infos(const leat__topic_at *t, leat_conn *conn,
-                          leat__log_info *out, leat_error *err)
-{
-    leat_error first = { 0 };
-    leat_code code = LEAT_OK;
-    for (uint32_t i = 0; i < t->meta.partitions && code == LEAT_OK; i++) {
-        leat__key key;
-        leat__key_log(&key, t->prefix, t->name, t->meta.legacy, i);
-        out[i].failed = &first;
-        code = leat_conn_send(
-            conn,
-            LEAT_ARGS(leat_str("XINFO"), leat_str("STREAM"),
-                      leat__key_bytes(&key)),
-            &(leat_send_opts){ .fn = on_info, .arg = &out[i] }, err);
-    }
-    /* Also after a failure: the callbacks point to our stack. */
-    leat_error drained = { 0 };
-    leat_code end = leat_conn_drain(conn, 0, &drained);
-    if (code == LEAT_OK && end != LEAT_OK && err)
-        *err = drained;
-    if (code == LEAT_OK)
-        code = end;
-    if (code == LEAT_OK && first.code != LEAT_OK) {
-        if (err)
-            *err = first;
-        code = first.code;
-    }
+    leat__key key;
+    const leat_reply *r = NULL;
+    leat__key_groups(&key, t->prefix, t->name);
+    leat_code code = leat_conn_call(conn,
+                                    LEAT_ARGS(leat_str("SISMEMBER"),
+                                              leat__key_bytes(&key),
+                                              leat_str(group)),
+                                    NULL, &r, err);
+    if (code == LEAT_OK && leat_reply_int(r) == 0)
+        code = leat__fail(err, LEAT_ENOENT, "topic '%s' has no group '%s'",
+                          t->name, group);
     return code;
 }
 
@@ -304,8 +243,9 @@ leat_code leat__log_infos(const leat__topic_at *t, leat_conn *conn,
 typedef struct topic_info {
     leat_topic_info pub;
     leat_partition_info *list;
-    leat__log_info *logs;
+    leat__look *looks;
     char *name;
+    leat__arena arena;
 } topic_info;
 
 void leat_topic_info_free(leat_topic_info *t)
@@ -314,8 +254,9 @@ void leat_topic_info_free(leat_topic_info *t)
     if (!x)
         return;
     leat__free(x->list);
-    leat__free(x->logs);
+    leat__free(x->looks);
     leat__free(x->name);
+    leat__arena_release(&x->arena);
     leat__free(x);
 }
 
@@ -327,7 +268,7 @@ static leat_code read_topic(const leat__topic_at *t, topic_info *x,
         return err ? err->code : LEAT_ECONN;
     leat__key groups;
     const leat_reply *r = NULL;
-    leat_code code = leat__log_infos(t, conn, x->logs, err);
+    leat_code code = leat__look_all(t, conn, NULL, &x->arena, x->looks, err);
     leat__key_groups(&groups, t->prefix, t->name);
     if (code == LEAT_OK)
         code = leat_conn_call(
@@ -337,6 +278,27 @@ static leat_code read_topic(const leat__topic_at *t, topic_info *x,
         x->pub.groups = leat_reply_int(r);
     leat_client_return(t->client, conn);
     return code;
+}
+
+static void fill_partition(topic_info *x, uint32_t i)
+{
+    const leat__look *l = &x->looks[i];
+    leat_topic_info *sum = &x->pub;
+    leat_partition_info *p = &x->list[i];
+    *p = (leat_partition_info){ .partition = i,
+                                .entries = l->log.entries,
+                                .added = l->log.added,
+                                .first = l->log.first,
+                                .last = l->log.last,
+                                .bytes = l->bytes,
+                                .rate = l->rate,
+                                .dead = l->dead,
+                                .delayed = l->later };
+    sum->entries += p->entries;
+    sum->dead += p->dead;
+    sum->delayed += p->delayed;
+    sum->bytes = sum->bytes < 0 || p->bytes < 0 ? -1 : sum->bytes + p->bytes;
+    sum->rate = sum->rate < 0 || p->rate < 0 ? -1 : sum->rate + p->rate;
 }
 
 static void fill_topic(topic_info *x, const leat__topic_meta *meta)
@@ -349,15 +311,9 @@ static void fill_topic(topic_info *x, const leat__topic_meta *meta)
     x->pub.created_ms = meta->created_ms;
     x->pub.updated_ms = meta->updated_ms;
     x->pub.partition = x->list;
-    for (uint32_t i = 0; i < meta->partitions; i++) {
-        const leat__log_info *l = &x->logs[i];
-        x->list[i] = (leat_partition_info){ .partition = i,
-                                            .entries = l->entries,
-                                            .added = l->added,
-                                            .first = l->first,
-                                            .last = l->last };
-        x->pub.entries += l->entries;
-    }
+    x->pub.retention = meta->retention;
+    for (uint32_t i = 0; i < meta->partitions; i++)
+        fill_partition(x, i);
 }
 
 leat_topic_info *leat_topic_describe(leat_client *c, const char *name,
@@ -372,8 +328,8 @@ leat_topic_info *leat_topic_describe(leat_client *c, const char *name,
     size_t n = t.meta.partitions;
     x->name = leat__strdup(name, err);
     x->list = x->name ? leat__calloc(n, sizeof *x->list, err) : NULL;
-    x->logs = x->list ? leat__calloc(n, sizeof *x->logs, err) : NULL;
-    if (!x->logs || read_topic(&t, x, err) != LEAT_OK) {
+    x->looks = x->list ? leat__calloc(n, sizeof *x->looks, err) : NULL;
+    if (!x->looks || read_topic(&t, x, err) != LEAT_OK) {
         leat_topic_info_free(&x->pub);
         return NULL;
     }

@@ -1,10 +1,11 @@
 /*
- * describe.h: what describe.c, describe_group.c and browse.c share.
+ * describe.h: what those share who look at topics.
  */
 #ifndef LEAT_TOPIC_DESCRIBE_H
 #define LEAT_TOPIC_DESCRIBE_H
 
 #include "base/arena.h"
+#include "message/delivery.h"
 #include "topic/keys.h"
 #include "topic/topic.h"
 #include "topic/window.h"
@@ -15,13 +16,6 @@ bool leat__position_parse(leat_bytes text, leat_position *out);
 
 leat_bytes leat__position_format(leat_position at, char text[LEAT__ID_TEXT]);
 
-static inline int leat__position_cmp(leat_position a, leat_position b)
-{
-    if (a.ms != b.ms)
-        return a.ms < b.ms ? -1 : 1;
-    return (a.seq > b.seq) - (a.seq < b.seq);
-}
-
 /* The id after this one, and the one before; the ends stay where they are. */
 leat_position leat__position_after(leat_position at);
 leat_position leat__position_before(leat_position at);
@@ -31,14 +25,13 @@ static inline bool leat__position_zero(leat_position at)
     return at.ms == 0 && at.seq == 0;
 }
 
-/* The end of what XINFO and XRANGE say of a log. */
+/* What XINFO says of a log. */
 typedef struct leat__log_info {
     int64_t entries;
     int64_t added; /* -1: not known */
     leat_position first, last;
     leat_position deleted; /* the newest that was deleted; zero: none, or not
                             * known */
-    leat_error *failed;    /* while it is asked for: the first failure */
 } leat__log_info;
 
 typedef struct leat__topic_at { /* a topic that was looked up */
@@ -52,9 +45,9 @@ leat_code leat__topic_at_init(leat__topic_at *t, leat_client *c,
                               const char *name, const char *prefix,
                               leat_error *err);
 
-/* What is known of the logs of all partitions, read in one pipeline. */
-leat_code leat__log_infos(const leat__topic_at *t, leat_conn *conn,
-                          leat__log_info *out, leat_error *err);
+/* LEAT_ENOENT: the topic has no such group. */
+leat_code leat__group_there(const leat__topic_at *t, leat_conn *conn,
+                            const char *group, leat_error *err);
 
 /* Walk name, value, name, value of a map or a flat array. */
 typedef struct leat__pairs {

@@ -61,6 +61,9 @@ static int64_t due(const consumer *c)
     if (!c->cmd)
         return c->connect_ns;
     at = earlier(at, leat__prove_due(c));
+    at = earlier(at, earlier(leat__kept_due(c), leat__park_due(c)));
+    at = earlier(at, leat__ripen_due(c));
+    at = earlier(at, leat__tend_due(c));
     at = earlier(at, leat__conn_deadline(c->cmd));
     if (c->waits)
         return earlier(at, leat__wait_due(c));
@@ -268,9 +271,13 @@ static void do_what_is_due(consumer *c)
     leat__member_sweep(c);
     leat__member_step(c, now);
     leat__member_sweep(c);
+    leat__park_step(c, now);
+    leat__kept_step(c, now);
     leat__read_step(c, now);
+    leat__ripen_step(c, now);
     leat__save_step(c, now);
     leat__prove_step(c, now);
+    leat__tend_step(c, now);
     atomic_store_explicit(&c->counts.in_flight, c->in_rings,
                           memory_order_relaxed);
     leat__gauge_set(c->meters.in_flight, c->in_rings);

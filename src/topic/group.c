@@ -365,7 +365,8 @@ static void note(leat__group *g, uint32_t p, const leat__nonce *owner)
     if (g->part[p].flags & NOTED) {
         for (size_t i = 0; i < g->note_n; i++) {
             struct note *n = &g->note[i];
-            if (n->partition == p && memcmp(&n->owner, owner, sizeof *owner))
+            if (n->partition == p &&
+                memcmp(&n->owner, owner, sizeof *owner) != 0)
                 *n = (struct note){ p, *owner, beat, g->now_ns };
         }
         return;
@@ -574,8 +575,11 @@ static void do_take(leat__group *g, leat__group_action *a)
     a->what = LEAT__GROUP_TAKE;
     a->partition = p;
     a->from_dead = x->ref > 0;
-    if (a->from_dead)
-        a->from = g->view.peers[x->ref - 1]->nonce;
+    if (a->from_dead) {
+        const leat__peer *peer = g->view.peers[x->ref - 1];
+        a->from = peer->nonce;
+        a->superseded = peer->superseded;
+    }
     x->state = TAKING;
     x->flags |= BUSY;
     x->ref = (uint32_t)g->takes;

@@ -66,6 +66,7 @@ typedef struct leat__group_action {
     uint64_t epoch;    /* HAND: of our lease                              */
     leat__nonce from;  /* TAKE: take it also if this one, judged dead or  */
     bool from_dead;    /* superseded, has it or was promised it           */
+    bool superseded;   /* TAKE: that one is, by a later life of its name  */
     leat__nonce to;    /* HAND: zero for nobody in particular             */
     leat__nonce other; /* BURY                                            */
     leat_bytes record; /* BEAT: ours, to be written; BURY; lives until    */

@@ -28,6 +28,19 @@ void leat__key_members(leat__key *k, const char *prefix, const char *topic,
                   group);
 }
 
+void leat__key_beats(leat__key *k, const char *prefix, const char *topic,
+                     const char *group)
+{
+    leat__key_put(k, "%s:{%s}:beats:%s", leat__prefix_of(prefix), topic, group);
+}
+
+void leat__key_paused(leat__key *k, const char *prefix, const char *topic,
+                      const char *group)
+{
+    leat__key_put(k, "%s:{%s}:paused:%s", leat__prefix_of(prefix), topic,
+                  group);
+}
+
 void leat__key_log(leat__key *k, const char *prefix, const char *topic,
                    bool legacy, uint32_t partition)
 {
@@ -38,26 +51,32 @@ void leat__key_log(leat__key *k, const char *prefix, const char *topic,
                       partition);
 }
 
-static void of_group(leat__key *k, const char *prefix, const char *topic,
-                     bool legacy, uint32_t partition, const char *what,
-                     const char *group)
+void leat__key_part(leat__key *k, const char *prefix, const char *topic,
+                    bool legacy, uint32_t partition, const char *word,
+                    const char *group)
 {
+    const char *colon = group ? ":" : "", *of_group = group ? group : "";
     if (legacy)
-        leat__key_put(k, "%s:{%s}:%s:%s", leat__prefix_of(prefix), topic, what,
-                      group);
+        leat__key_put(k, "%s:{%s}:%s%s%s", leat__prefix_of(prefix), topic, word,
+                      colon, of_group);
     else
-        leat__key_put(k, "%s:{%s/%u}:%s:%s", leat__prefix_of(prefix), topic,
-                      partition, what, group);
+        leat__key_put(k, "%s:{%s/%u}:%s%s%s", leat__prefix_of(prefix), topic,
+                      partition, word, colon, of_group);
 }
 
 void leat__key_cursor(leat__key *k, const char *prefix, const char *topic,
                       bool legacy, uint32_t partition, const char *group)
 {
-    of_group(k, prefix, topic, legacy, partition, "cur", group);
+    leat__key_part(k, prefix, topic, legacy, partition, "cur", group);
 }
 
 void leat__key_lease(leat__key *k, const char *prefix, const char *topic,
                      bool legacy, uint32_t partition, const char *group)
 {
-    of_group(k, prefix, topic, legacy, partition, "lease", group);
+    leat__key_part(k, prefix, topic, legacy, partition, "lease", group);
 }
+
+const char *const leat__group_words[] = { "cur", "lease", "kept",
+                                          "due", "lane",  NULL };
+const char *const leat__partition_words[] = { "dlq",    "later", "laters",
+                                              "bodies", "large", NULL };

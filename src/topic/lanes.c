@@ -275,6 +275,24 @@ leat_code leat__lanes_publish(leat_topic *t, const uint32_t *partition,
     return leat__producer_publish(p, partition, m, n, fn, arg, err);
 }
 
+leat_code leat__lanes_publish_later(leat_topic *t, const leat_msg *m,
+                                    int64_t delay_ms, leat_published_fn *fn,
+                                    void *arg, leat_error *err)
+{
+    leat__lanes *l = lanes_of(t, err);
+    leat__producer *p;
+    uint32_t partition;
+    if (!l)
+        return LEAT_ENOMEM;
+    leat_code rc = leat__choose(&t->chooser, m, &partition, err);
+    if (rc == LEAT_OK)
+        rc = find(l, partition, &p, err);
+    if (rc != LEAT_OK)
+        return rc;
+    return leat__producer_publish_later(p, &partition, m, delay_ms, fn, arg,
+                                        err);
+}
+
 /* ---- flushing and closing --------------------------------------------- */
 
 static uint64_t await_all(leat__lanes *l, int64_t deadline_ns)

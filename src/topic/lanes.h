@@ -12,6 +12,10 @@ leat_code leat__lanes_publish(leat_topic *t, const uint32_t *partition,
                               leat_published_fn *fn, void *arg,
                               leat_error *err);
 
+leat_code leat__lanes_publish_later(leat_topic *t, const leat_msg *m,
+                                    int64_t delay_ms, leat_published_fn *fn,
+                                    void *arg, leat_error *err);
+
 leat_code leat__lanes_flush(leat__lanes *l, int64_t timeout_ms,
                             leat_error *err);
 

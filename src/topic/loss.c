@@ -122,7 +122,7 @@ void leat__loss_free(leat__loss *l)
 {
     if (!l)
         return;
-    for (uint32_t i = 0; i < l->count; i++) {
+    for (uint32_t i = 0; l->all && i < l->count; i++) {
         watch *w = l->all[i];
         leat__loss_give_up(w);
         for (uint32_t k = 0; k < leat__trail_count(&w->trail); k++)

@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "metrics/metrics.h"
 #include "redis/proof.h"
+#include "topic/addition.h"
 #include "topic/loss_inside.h"
 
 #include <string.h>
@@ -77,6 +78,8 @@ void leat__loss_hold(watch *w, leat__print *p, leat_bytes command, size_t head)
                  .head = (uint32_t)head,
                  .size = (uint32_t)command.n };
     memcpy(k->bytes, command.p, command.n);
+    if (leat__addition_is(command))
+        leat__addition_uncap(k->bytes);
     link_newest(l, k);
     p->copy = k;
 }
@@ -178,13 +181,20 @@ static void on_again(void *arg, const leat_reply *r, const leat_error *e)
         k->state = COPY_DONE;
 }
 
+/* A script goes with its text: the server may have forgotten it, too. */
 static leat_code push(leat_conn *c, copy *k, leat_error *err)
 {
-    char *to = leat__outq_room(&c->out, k->size, err);
+    leat_bytes command = leat_mem(k->bytes, k->size);
+    bool script = leat__addition_is(command);
+    size_t size = script ? leat__addition_whole_room(command) : k->size;
+    char *to = leat__outq_room(&c->out, size, err);
     if (!to)
         return LEAT_ENOMEM;
-    memcpy(to, k->bytes, k->size);
-    leat__conn_push(c, k->size, &(leat__pending){ .fn = on_again, .arg = k });
+    if (script)
+        size = leat__addition_whole(to, command);
+    else
+        memcpy(to, k->bytes, size);
+    leat__conn_push(c, size, &(leat__pending){ .fn = on_again, .arg = k });
     return LEAT_OK;
 }
 

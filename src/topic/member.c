@@ -64,8 +64,10 @@ static void forget(part *p)
     leat__window_free(p->window);
     p->window = NULL;
     p->draining = p->drained = p->gone = false;
+    leat__settle_forget(p, &p->settled);
     stale(c, &p->settled);
     leat__prove_forget(p);
+    leat__sample_forget(p);
     tell(p, p->gone_how, p->gone_epoch);
 }
 
@@ -98,6 +100,14 @@ void leat__member_lost(part *p, uint64_t epoch)
     leat__group_fenced(p->c->machine, p->index, epoch, leat__now_ns());
 }
 
+static void other_key(const part *p, leat__key *k, const char *word,
+                      const char *group)
+{
+    const leat_topic *t = p->c->topic;
+    leat__key_part(k, t->prefix, t->name, t->meta.legacy, p->index, word,
+                   group);
+}
+
 static part *part_of(consumer *c, uint32_t index)
 {
     part *p = c->parts[index];
@@ -114,6 +124,14 @@ static part *part_of(consumer *c, uint32_t index)
                      c->group);
     leat__key_lease(&p->lease, t->prefix, t->name, t->meta.legacy, index,
                     c->group);
+    other_key(p, &p->kept_key, "kept", c->group);
+    other_key(p, &p->due_key, "due", c->group);
+    other_key(p, &p->lane_key, "lane", c->group);
+    other_key(p, &p->dlq_key, "dlq", NULL);
+    other_key(p, &p->bodies_key, "bodies", NULL);
+    other_key(p, &p->later_key, "later", NULL);
+    other_key(p, &p->laters_key, "laters", NULL);
+    leat__part_meters_init(p);
     return c->parts[index] = p;
 }
 
@@ -171,12 +189,23 @@ static void tell_loss(part *p, leat_bytes last, leat_bytes was)
         "up to %.*s: messages are lost, and the last ones are read again",
         c->topic->name, p->index, c->group, (int)last.n, (const char *)last.p,
         (int)was.n, (const char *)was.p);
-    leat__counter_add(c->meters.losses, 1);
+    leat__counter_add(p->meters->losses, 1);
     if (c->opts.on_loss)
         c->opts.on_loss(c->opts.loss_arg, &x);
 }
 
-/* {1, epoch, c, m, n, s, t, b, f, w} */
+/* What was trimmed while the group was detached, or had no owner. */
+static void tell_gone(part *p, const leat_reply *r, const leat__window_saved *s)
+{
+    uint64_t count;
+    leat__id first;
+    if (!number(nth(r, 10), &count) || !leat__id_parse(nth(r, 11), &first))
+        return;
+    leat__window_skip(p->window, count);
+    leat__gap_tell(p, s->cursor, first, count, count > 0 && s->settled.n == 0);
+}
+
+/* {1, epoch, c, m, n, s, t, b, f, w, g, h} */
 static leat_code load(part *p, const leat_reply *r, uint64_t *epoch,
                       leat_error *err)
 {
@@ -199,8 +228,10 @@ static leat_code load(part *p, const leat_reply *r, uint64_t *epoch,
     if (rc != LEAT_OK) {
         leat__window_free(p->window);
         p->window = NULL;
+        return rc;
     }
-    return rc;
+    tell_gone(p, r, &s);
+    return LEAT_OK;
 }
 
 static void begin(part *p, uint64_t epoch)
@@ -209,10 +240,16 @@ static void begin(part *p, uint64_t epoch)
     p->owned_at = c->owned_count;
     c->owned[c->owned_count++] = p;
     p->seq = 0;
-    p->lag = -1;
+    memset(p->sampled, 0xff, sizeof p->sampled); /* -1: nobody knows */
     p->save_at_ns = INT64_MAX;
     p->retry_ns = 0;
-    p->draining = p->drained = p->caught_up = p->unsure = p->taught = false;
+    p->draining = p->drained = p->caught_up = p->unsure = false;
+    p->taught = p->move_taught = false;
+    p->lanes_known = c->opts.order == LEAT_ORDER_NONE;
+    p->lane_last = 0;
+    p->lanes_at_ns = p->kept.at_ns = 0;
+    leat__tend_begin(p);
+    leat__gap_begin(p);
     atomic_store(&p->epoch, epoch);
     tell(p, LEAT_ASSIGNED, epoch);
 }
@@ -283,15 +320,16 @@ static leat_code send_take(consumer *c, const leat__group_action *a,
     const leat_bytes keys[] = { leat__key_bytes(&p->lease),
                                 leat__key_bytes(&p->cursor),
                                 leat__key_bytes(&p->log) };
-    const leat_bytes args[] = { leat_str(c->nonce),
-                                leat_str(from),
-                                leat_str(c->start),
-                                leat_str(c->group),
-                                leat_str(LEAT__LEASE_KEEP),
-                                p->was_ours
-                                    ? leat__id_format(p->reached, reached)
-                                    : leat_mem("", 0) };
-    return leat__script_send(c->cmd, &leat__script_topic_take, keys, 3, args, 6,
+    const leat_bytes args[] = {
+        leat_str(c->nonce),
+        leat_str(from),
+        leat_str(c->start),
+        leat_str(c->group),
+        leat_str(LEAT__LEASE_KEEP),
+        p->was_ours ? leat__id_format(p->reached, reached) : leat_mem("", 0),
+        leat_str(a->superseded ? "superseded" : "dead")
+    };
+    return leat__script_send(c->cmd, &leat__script_topic_take, keys, 3, args, 7,
                              &(leat_send_opts){ .fn = on_taken, .arg = p },
                              err);
 }
@@ -367,10 +405,20 @@ static leat_code grow_records(consumer *c, size_t n, leat_error *err)
     return LEAT_OK;
 }
 
+static void pause_group(consumer *c, bool paused)
+{
+    if (paused != c->paused)
+        leat__log(&c->log, LEAT_LOG_INFO, "'%s', group '%s' is %s",
+                  c->topic->name, c->group,
+                  paused ? "paused: nothing is handed out" : "resumed");
+    c->paused = paused;
+}
+
 static leat_code read_records(consumer *c, const leat_reply *r, size_t *count,
                               leat_error *err)
 {
     size_t n = leat_reply_len(r) / 2;
+    bool paused = false;
     *count = 0;
     leat_code rc = grow_records(c, n, err);
     if (rc != LEAT_OK)
@@ -382,9 +430,12 @@ static leat_code read_records(consumer *c, const leat_reply *r, size_t *count,
         if (leat__nonce_parse(leat_reply_bytes(at), &to->nonce)) {
             to->text = leat_reply_bytes(text);
             ++*count;
+        } else if (leat_bytes_eq(leat_reply_bytes(at), leat_str("paused"))) {
+            paused = true;
         }
         at = leat_reply_next(text);
     }
+    pause_group(c, paused);
     return LEAT_OK;
 }
 
@@ -436,13 +487,15 @@ static void fell_behind(part *p, leat_bytes last)
 static void on_renewed(void *arg, const leat_reply *r, const leat_error *e)
 {
     part *p = arg;
-    if (e)
+    if (e) {
+        p->compare |= p->comparing;
         return;
+    }
     if (leat_reply_kind(r) == LEAT_REPLY_STRING)
         fell_behind(p, leat_reply_bytes(r));
     else if (leat_reply_int(r) == 0)
         leat__member_lost(p, p->renew_epoch);
-    else if (!e && leat__part_epoch(p) == p->renew_epoch)
+    else if (leat__part_epoch(p) == p->renew_epoch)
         p->unsure = false;
 }
 
@@ -464,10 +517,17 @@ static bool to_compare(const part *p, leat__id *read)
     return p->compare && leat__id_cmp(*read, p->begin) != 0;
 }
 
+void leat__member_connected(part *p)
+{
+    p->compare = true;
+    leat__group_beat_now(p->c->machine);
+}
+
 void leat__member_reconnected(consumer *c)
 {
     for (uint32_t i = 0; i < c->owned_count; i++)
         c->owned[i]->compare = true;
+    leat__gap_reconnected(c);
     if (c->owned_count > 0)
         leat__group_beat_now(c->machine);
 }
@@ -485,6 +545,8 @@ static void renew(consumer *c)
                                     leat__key_bytes(&p->log) };
         leat__id read;
         size_t more = to_compare(p, &read);
+        p->comparing = more > 0;
+        p->compare &= !more; /* before: a failure may be told at once */
         p->renew_epoch = leat__part_epoch(p);
         const leat_bytes args[] = {
             leat_str(c->nonce), leat__arg_int(epoch, (int64_t)p->renew_epoch),
@@ -493,24 +555,30 @@ static void renew(consumer *c)
         if (leat__script_send(c->cmd, &leat__script_topic_renew, keys, 1 + more,
                               args, 3 + more,
                               &(leat_send_opts){ .fn = on_renewed, .arg = p },
-                              NULL) != LEAT_OK &&
-            !c->clustered)
+                              NULL) == LEAT_OK)
+            continue;
+        p->compare |= more > 0;
+        if (!c->clustered)
             return;
-        p->compare = false;
     }
 }
 
 static leat_code send_beat(consumer *c, const leat__group_action *a,
                            int64_t now_ns, leat_error *err)
 {
-    const leat_bytes key = leat__key_bytes(&c->members);
+    char lease[LEAT__NUMBER];
+    const leat_bytes keys[] = { leat__key_bytes(&c->members),
+                                leat__key_bytes(&c->beats_key),
+                                leat__key_bytes(&c->paused_key) };
     const leat_bytes args[] = { leat_str(c->nonce), a->record,
-                                leat_str(MEMBERS_KEEP) };
+                                leat_str(MEMBERS_KEEP),
+                                leat__arg_int(lease, c->opts.lease_ms) };
     doubt_leases(c, now_ns);
     renew(c);
-    leat__lag_step(c);
+    leat__sample_step(c, now_ns);
+    leat__gap_step(c);
     c->beat_sent_ns = now_ns;
-    return leat__script_send(c->cmd, &leat__script_topic_beat, &key, 1, args, 3,
+    return leat__script_send(c->cmd, &leat__script_topic_beat, keys, 3, args, 4,
                              &(leat_send_opts){ .fn = on_beat, .arg = c }, err);
 }
 
@@ -526,9 +594,10 @@ static void on_left(void *arg, const leat_reply *r, const leat_error *e)
 
 static leat_code send_leave(consumer *c, leat_error *err)
 {
-    const leat_bytes key = leat__key_bytes(&c->members);
+    const leat_bytes keys[] = { leat__key_bytes(&c->members),
+                                leat__key_bytes(&c->beats_key) };
     const leat_bytes arg = leat_str(c->nonce);
-    return leat__script_send(c->cmd, &leat__script_topic_leave, &key, 1, &arg,
+    return leat__script_send(c->cmd, &leat__script_topic_leave, keys, 2, &arg,
                              1, &(leat_send_opts){ .fn = on_left, .arg = c },
                              err);
 }
@@ -544,10 +613,11 @@ static leat_code send_bury(consumer *c, const leat__group_action *a,
                            leat_error *err)
 {
     char other[LEAT__NONCE_TEXT + 1];
-    const leat_bytes key = leat__key_bytes(&c->members);
+    const leat_bytes keys[] = { leat__key_bytes(&c->members),
+                                leat__key_bytes(&c->beats_key) };
     leat__nonce_format(&a->other, other);
     const leat_bytes args[] = { leat_str(other), a->record };
-    return leat__script_send(c->cmd, &leat__script_topic_bury, &key, 1, args, 2,
+    return leat__script_send(c->cmd, &leat__script_topic_bury, keys, 2, args, 2,
                              &(leat_send_opts){ .fn = on_buried }, err);
 }
 
@@ -607,8 +677,10 @@ static void not_sent(consumer *c, const leat__group_action *a, int64_t now_ns)
 void leat__member_step(consumer *c, int64_t now_ns)
 {
     leat_error e;
-    if (c->waiter && leat__waiter_wait(c->waiter, 0))
+    if (c->waiter && leat__waiter_wait(c->waiter, 0)) {
         leat__group_hint(c->machine, now_ns);
+        leat__kept_hint(c, now_ns);
+    }
     if (atomic_exchange(&c->beat_wanted, false))
         leat__group_beat_now(c->machine);
     look_for_drained(c, now_ns);

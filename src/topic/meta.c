@@ -3,7 +3,8 @@
  *
  *   leat:topics       set    the names of all topics
  *   leat:topic:<t>    hash   partitions, partitioner, created, updated (both ms
- *                            since 1970 on the server's clock)
+ *                            since 1970 on the server's clock), and what is
+ *                            kept of it: retention.c
  *
  * The hash is the topic: it is made by one script and never changed by another
  * maker.  The set is an index for people and tools, entered after it.  A crash
@@ -27,13 +28,17 @@ static leat_code unreadable(const char *name, const char *what,
                       name, what, quoted);
 }
 
-/* From the four values of the hash. */
+enum { FACTS = 4, VALUES = FACTS + LEAT__RETENTION_FIELDS };
+
+/* From the values of the hash. */
 static leat_code read_meta(const char *name, const leat_reply *r,
                            leat__topic_meta *out, leat_error *err)
 {
     const leat_reply *partitioner = leat_reply_next(r);
     const leat_reply *created = leat_reply_next(partitioner);
+    const leat_reply *updated = leat_reply_next(created);
     int64_t n = leat_reply_int(r);
+    leat_bytes bad;
     *out = (leat__topic_meta){ 0 };
     if (n < 1 || n > LEAT_PARTITIONS_MAX)
         return unreadable(name, "partition count", leat_reply_bytes(r), err);
@@ -43,7 +48,9 @@ static leat_code read_meta(const char *name, const leat_reply *r,
                           err);
     out->partitions = (uint32_t)n;
     out->created_ms = leat_reply_int(created);
-    out->updated_ms = leat_reply_int(leat_reply_next(created));
+    out->updated_ms = leat_reply_int(updated);
+    if (!leat__retention_read(leat_reply_next(updated), &out->retention, &bad))
+        return unreadable(name, "retention", bad, err);
     return LEAT_OK;
 }
 
@@ -93,16 +100,16 @@ leat_code leat__topic_lookup(leat_client *c, const char *prefix,
     leat_reply *r;
     leat__key key;
     leat__key_meta(&key, prefix, name);
-    leat_code rc = call(c,
-                        LEAT_ARGS(leat_str("HMGET"), leat__key_bytes(&key),
-                                  leat_str("partitions"),
-                                  leat_str("partitioner"), leat_str("created"),
-                                  leat_str("updated")),
-                        LEAT_REPLY_ARRAY, &r, err);
+    leat_bytes argv[2 + VALUES] = {
+        leat_str("HMGET"),       leat__key_bytes(&key), leat_str("partitions"),
+        leat_str("partitioner"), leat_str("created"),   leat_str("updated")
+    };
+    leat__retention_names(argv + 2 + FACTS);
+    leat_code rc = call(c, argv, 2 + VALUES, LEAT_REPLY_ARRAY, &r, err);
     if (rc != LEAT_OK)
         return rc;
     const leat_reply *first = leat_reply_first(r);
-    if (leat_reply_len(r) != 4)
+    if (leat_reply_len(r) != VALUES)
         rc = leat__fail(err, LEAT_EPROTO,
                         "the server answered HMGET strangely");
     else if (leat_reply_kind(first) == LEAT_REPLY_NIL)
@@ -116,26 +123,31 @@ leat_code leat__topic_lookup(leat_client *c, const char *prefix,
 /* EVAL with the body: topics are made rarely, and the client's call knows when
  * to try again. */
 leat_code leat__topic_make(leat_client *c, const char *prefix, const char *name,
-                           uint32_t partitions, leat_partitioner how,
-                           bool again, leat__topic_meta *out, bool *made,
-                           leat_error *err)
+                           const leat__topic_meta *as, bool again,
+                           leat__topic_meta *out, bool *made, leat_error *err)
 {
+    enum { WORDS = 6 + 2 * LEAT__RETENTION_FIELDS };
     const leat__script *s = &leat__script_topic_make;
     char text[LEAT__NUMBER];
+    char more[LEAT__RETENTION_FIELDS][LEAT__RETENTION_NUMBER];
     leat_reply *r;
     leat__key key;
     leat__key_meta(&key, prefix, name);
+    leat_bytes argv[WORDS] = {
+        leat_str("EVAL"),
+        leat_mem(s->body, s->body_size),
+        leat_str("1"),
+        leat__key_bytes(&key),
+        leat__arg_int(text, as->partitions),
+        leat_str(leat__partitioner_name(as->partitioner)),
+    };
+    leat__retention_pairs(&as->retention, argv + 6, more);
     leat_code rc = leat_client_call(
-        c,
-        LEAT_ARGS(leat_str("EVAL"), leat_mem(s->body, s->body_size),
-                  leat_str("1"), leat__key_bytes(&key),
-                  leat__arg_int(text, partitions),
-                  leat_str(leat__partitioner_name(how))),
-        &(leat_call_opts){ .idempotent = again }, &r, err);
+        c, argv, WORDS, &(leat_call_opts){ .idempotent = again }, &r, err);
     if (rc != LEAT_OK)
         return rc;
     const leat_reply *first = leat_reply_first(r);
-    if (leat_reply_len(r) == 5) {
+    if (leat_reply_len(r) == 1 + VALUES) {
         *made = leat_reply_int(first) == 1;
         rc = read_meta(name, leat_reply_next(first), out, err);
     } else {

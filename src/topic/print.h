@@ -51,7 +51,7 @@ static inline bool leat__trail_add(leat__trail *t, const leat__print *p,
                                    leat__print *out)
 {
     bool full = t->tail - t->head == t->cap;
-    if (t->forgot || (full && t->cap != t->most))
+    if (!t->ring || t->forgot || (full && t->cap != t->most))
         return leat__trail_add_slowly(t, p, out);
     leat__print *to = &t->ring[t->tail++ & (t->cap - 1)];
     if (full) { /* the oldest one's place is the next */

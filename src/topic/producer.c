@@ -44,7 +44,7 @@ static leat_code meter(leat__producer *p, leat_error *err)
     leat_label labels[] = {
         { "messaging_system", "leat" },
         { "messaging_destination_name", p->topic->name },
-        { "outcome", NULL },
+        { "result", NULL },
     };
     if (!registry)
         return LEAT_OK;
@@ -57,7 +57,7 @@ static leat_code meter(leat__producer *p, leat_error *err)
         labels[2].value = names[i];
         p->outcomes[i] = leat_metrics_counter(
             registry, "messaging_client_sent_messages_total",
-            "Messages sent, by outcome.", labels, 3, err);
+            "Messages sent, by result.", labels, 3, err);
         if (!p->outcomes[i])
             return LEAT_ENOMEM;
     }
@@ -101,6 +101,7 @@ void leat__producer_free(leat__producer *p)
     for (uint32_t i = 0; p->heads && i < p->span; i++)
         leat__free((void *)p->heads[i].p);
     leat__free(p->heads);
+    leat__ripening_release(&p->ripening);
     leat_fields_free(p->fields);
     leat__backlog_release(&p->backlog);
     leat__free(p->verdicts);
@@ -148,9 +149,13 @@ leat__producer *leat__producer_open(leat_topic *t, uint32_t first,
     leat__producer *p = producer_new(t, err);
     if (!p)
         return NULL;
+    leat_retention r;
     p->first = first;
     p->span = span;
     p->quota = q;
+    leat__topic_retention(t, &r);
+    leat__producer_policy_locked(p, &r); /* nobody else has it yet */
+    leat__ripening_init(&p->ripening, t, span);
     if (make_memory(p, err) == LEAT_OK &&
         leat__thread_start(&p->thread, "leat-producer", leat__producer_run, p,
                            err) == LEAT_OK)

@@ -11,6 +11,7 @@
 #include "topic/backlog.h"
 #include "topic/loss.h"
 #include "topic/quota.h"
+#include "topic/ripen.h"
 #include "topic/topic.h"
 
 #include <pthread.h>
@@ -24,6 +25,14 @@ typedef struct leat__verdict {
 } leat__verdict;
 
 enum leat__outcome { LEAT__SENT, LEAT__FAILED, LEAT__UNKNOWN, LEAT__OUTCOMES };
+
+/* What a topic's retention means for what is sent. */
+typedef struct leat__policy {
+    int64_t cap, maxlen; /* 0: none                                        */
+    size_t large;        /* longer values go beside the log; SIZE_MAX: none */
+    size_t unusual;      /* messages of so many bytes need a closer look   */
+    size_t words;        /* of XADD before the fields                      */
+} leat__policy;
 
 struct leat__producer {
     leat_topic *topic;
@@ -54,6 +63,7 @@ struct leat__producer {
     leat__uuid7_gen uuids;
     leat_bytes *heads; /* of the command for each partition of the span, made
                           when needed */
+    leat__policy policy;
 
     /* Under `io`. */
     pthread_mutex_t io;
@@ -67,6 +77,8 @@ struct leat__producer {
     uint64_t back;    /* did certainly not leave, or is to go again        */
     bool no_memory;   /* for the next command            */
     bool full;        /* more is queued than the window takes */
+    unsigned taught;  /* scripts that it knows: bits of enum leat__by    */
+    leat__ripening ripening;
     char ms_text[24]; /* the last id's, up to and with the '-'  */
     size_t ms_size;
     uint64_t ms;
@@ -84,6 +96,7 @@ struct leat__producer {
     int64_t lost_ns;  /* by then what was accepted before the loss fails */
     uint64_t seen;    /* tail, at the last look */
     leat__loss *loss;
+    int64_t policy_ns; /* when to look at it again */
 };
 
 /* One for `span` partitions from `first` on. */
@@ -118,6 +131,11 @@ leat_code leat__producer_publish(leat__producer *p, const uint32_t *partition,
                                  const leat_msg *m, size_t n,
                                  leat_published_fn *fn, void *arg,
                                  leat_error *err);
+leat_code leat__producer_publish_later(leat__producer *p,
+                                       const uint32_t *partition,
+                                       const leat_msg *m, int64_t delay_ms,
+                                       leat_published_fn *fn, void *arg,
+                                       leat_error *err);
 
 /* What a publish is for, and the way to its bytes. */
 typedef struct leat__offer {
@@ -126,6 +144,8 @@ typedef struct leat__offer {
     size_t n;
     leat_published_fn *fn;
     void *arg;
+    int64_t delay_ms;    /* of `later`                                      */
+    bool later;          /* to wait beside the log                          */
     int64_t deadline_ns; /* to be sent; 0: from when the connection is lost */
     size_t size;         /* of all commands, once encoded */
 } leat__offer;
@@ -142,6 +162,20 @@ void leat__producer_hand_over(leat__producer *p, int plan);
 leat_code leat__producer_check(const leat_topic *t, size_t n, size_t size,
                                leat_error *err);
 leat_code leat__producer_closing(const leat_topic *t, leat_error *err);
+
+/* ---- producer_script.c ------------------------------------------------ */
+
+/* What holds from now on. */
+void leat__producer_policy_locked(leat__producer *p, const leat_retention *r);
+
+/* The message that was encoded last needs a script to be added. */
+bool leat__producer_scripted(const leat__producer *p);
+
+/* Put it into the backlog as a call of that script, or of the one that lets it
+ * wait. */
+leat_code leat__producer_put_script(leat__producer *p, leat__offer *o,
+                                    uint32_t partition, size_t sum,
+                                    leat_error *err);
 
 /* ---- producer_send.c -------------------------------------------------- */
 

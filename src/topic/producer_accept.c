@@ -10,12 +10,14 @@
 #include "base/thread.h"
 #include "message/codec.h"
 #include "metrics/metrics.h"
+#include "redis/script.h"
 #include "topic/producer.h"
 
 #include <endian.h>
 #include <stdio.h>
 
-/* Most of a publish, and in line also where it is needed twice. */
+/* Most of a publish, and in line also where it is needed twice.  `later` is
+ * known to the compiler where it is. */
 #define IN_LINE __attribute__((always_inline))
 
 enum {
@@ -34,10 +36,17 @@ make_head(leat__producer *p, uint32_t partition, leat_error *err)
 {
     const leat_topic *t = p->topic;
     leat__key k;
-    char text[LEAT__KEY_MAX + 48];
+    char text[LEAT__KEY_MAX + 112];
     leat__key_log(&k, t->prefix, t->name, t->meta.legacy, partition);
+    char most[64] = "", digits[LEAT__NUMBER];
+    if (p->policy.maxlen > 0) {
+        leat_bytes number = leat__arg_int(digits, p->policy.maxlen);
+        snprintf(most, sizeof most, "$6\r\nMAXLEN\r\n$1\r\n~\r\n$%zu\r\n%s\r\n",
+                 number.n, (const char *)number.p);
+    }
     int n = snprintf(text, sizeof text,
-                     "$4\r\nXADD\r\n$%zu\r\n%s\r\n$1\r\n*\r\n", k.n, k.p);
+                     "$4\r\nXADD\r\n$%zu\r\n%s\r\n%s$1\r\n*\r\n", k.n, k.p,
+                     most);
     char *copy = leat__strdup(text, err);
     if (!copy)
         return LEAT_ENOMEM;
@@ -72,20 +81,18 @@ static char *put_name(char *p, leat_bytes name)
     return p + 7;
 }
 
-static inline IN_LINE leat_code put_item(leat__producer *p, leat__offer *o,
-                                         uint32_t partition, leat_error *err)
+static inline IN_LINE leat_code put_xadd(leat__producer *p, leat__offer *o,
+                                         uint32_t partition, size_t sum,
+                                         leat_error *err)
 {
     const leat_bytes *pairs = leat_fields_pairs(p->fields);
     size_t n = 2 * leat_fields_count(p->fields);
-    size_t sum = add_up(pairs, n);
     leat_bytes head = p->heads[partition - p->first];
-    if (sum > p->opts->max_message || sum > MAX_COMMAND || n > ARGS_MOST)
-        return too_big(p, sum, err);
     leat__item *item = leat__backlog_room(
         &p->backlog, head.n + sum + (n + 1) * ARG_COST, err);
     if (!item)
         return LEAT_ENOMEM;
-    char *end = leat__resp_array_head(item->bytes, 3 + n);
+    char *end = leat__resp_array_head(item->bytes, p->policy.words + n);
     memcpy(end, head.p, head.n);
     end += head.n;
     for (size_t i = 0; i < n; i += 2) {
@@ -96,10 +103,35 @@ static inline IN_LINE leat_code put_item(leat__producer *p, leat__offer *o,
     item->arg = o->arg;
     item->deadline_ns = o->deadline_ns;
     item->size = (uint32_t)(end - item->bytes);
-    item->partition = partition;
+    item->partition = (uint16_t)partition;
+    item->head = (uint16_t)head.n;
     leat__backlog_commit(&p->backlog, item);
     o->size += item->size;
     return LEAT_OK;
+}
+
+/* Too large, or added by a script, or neither after all. */
+__attribute__((noinline, cold)) static leat_code
+put_unusual(leat__producer *p, leat__offer *o, uint32_t partition, size_t sum,
+            leat_error *err)
+{
+    size_t n = 2 * leat_fields_count(p->fields);
+    if (sum > p->opts->max_message || sum > MAX_COMMAND || n > ARGS_MOST)
+        return too_big(p, sum, err);
+    if (o->later || leat__producer_scripted(p))
+        return leat__producer_put_script(p, o, partition, sum, err);
+    return put_xadd(p, o, partition, sum, err);
+}
+
+static inline IN_LINE leat_code put_item(leat__producer *p, leat__offer *o,
+                                         uint32_t partition, bool later,
+                                         leat_error *err)
+{
+    size_t n = 2 * leat_fields_count(p->fields);
+    size_t sum = add_up(leat_fields_pairs(p->fields), n);
+    if (sum >= p->policy.unusual || n > ARGS_MOST || later)
+        return put_unusual(p, o, partition, sum, err);
+    return put_xadd(p, o, partition, sum, err);
 }
 
 __attribute__((noinline)) static leat_code
@@ -173,7 +205,8 @@ static inline IN_LINE leat_code encode_fields(leat__producer *p,
 }
 
 static inline IN_LINE leat_code encode_one(leat__producer *p, leat__offer *o,
-                                           const leat_msg *m, leat_error *err)
+                                           const leat_msg *m, bool later,
+                                           leat_error *err)
 {
     uint32_t partition = o->partition ? *o->partition : 0;
     leat_code rc = o->partition
@@ -183,18 +216,18 @@ static inline IN_LINE leat_code encode_one(leat__producer *p, leat__offer *o,
         rc = make_head(p, partition, err);
     if (rc == LEAT_OK)
         rc = encode_fields(p, m, partition, err);
-    return rc == LEAT_OK ? put_item(p, o, partition, err) : rc;
+    return rc == LEAT_OK ? put_item(p, o, partition, later, err) : rc;
 }
 
 static inline IN_LINE leat_code encode_all(leat__producer *p, leat__offer *o,
-                                           leat_error *err)
+                                           bool later, leat_error *err)
 {
     leat_code rc = LEAT_OK;
     o->size = 0;
     if (!p->connected || p->opts->linger_ms > 0)
         o->deadline_ns = leat__deadline_ns(p->opts->timeout_ms);
     for (size_t i = 0; rc == LEAT_OK && i < o->n; i++)
-        rc = encode_one(p, o, &o->m[i], err);
+        rc = encode_one(p, o, &o->m[i], later, err);
     return rc;
 }
 
@@ -271,8 +304,8 @@ leat_code leat__producer_closing(const leat_topic *t, leat_error *err)
 
 /* How large the commands are is known once they are encoded; where they do not
  * fit they are taken back, and encoded again when there is room for so much. */
-static leat_code accept_locked(leat__producer *p, leat__offer *o,
-                               leat_error *err)
+static inline IN_LINE leat_code accept_locked(leat__producer *p, leat__offer *o,
+                                              bool later, leat_error *err)
 {
     int64_t deadline = 0;
     leat_code rc = o->n > 1 ? leat__producer_check(p->topic, o->n, 0, err)
@@ -285,7 +318,7 @@ static leat_code accept_locked(leat__producer *p, leat__offer *o,
             continue;
         }
         leat__spot end = leat__backlog_end(&p->backlog);
-        rc = encode_all(p, o, err);
+        rc = encode_all(p, o, later, err);
         if (rc == LEAT_OK && reserve(p, o->n, o->size))
             break;
         leat__backlog_cut(&p->backlog, end);
@@ -349,6 +382,17 @@ static inline IN_LINE void hand_over(leat__producer *p, int plan)
         leat__producer_poke(p);
 }
 
+static inline IN_LINE leat_code publish(leat__producer *p, leat__offer *o,
+                                        bool later, leat_error *err)
+{
+    pthread_mutex_lock(&p->lock);
+    leat_code rc = accept_locked(p, o, later, err);
+    int plan = rc == LEAT_OK ? take_in_locked(p, o) : 0;
+    pthread_mutex_unlock(&p->lock);
+    hand_over(p, plan);
+    return rc;
+}
+
 leat_code leat__producer_publish(leat__producer *p, const uint32_t *partition,
                                  const leat_msg *m, size_t n,
                                  leat_published_fn *fn, void *arg,
@@ -357,12 +401,23 @@ leat_code leat__producer_publish(leat__producer *p, const uint32_t *partition,
     leat__offer o = {
         .partition = partition, .m = m, .n = n, .fn = fn, .arg = arg
     };
-    pthread_mutex_lock(&p->lock);
-    leat_code rc = accept_locked(p, &o, err);
-    int plan = rc == LEAT_OK ? take_in_locked(p, &o) : 0;
-    pthread_mutex_unlock(&p->lock);
-    hand_over(p, plan);
-    return rc;
+    return publish(p, &o, false, err);
+}
+
+leat_code leat__producer_publish_later(leat__producer *p,
+                                       const uint32_t *partition,
+                                       const leat_msg *m, int64_t delay_ms,
+                                       leat_published_fn *fn, void *arg,
+                                       leat_error *err)
+{
+    leat__offer o = { .partition = partition,
+                      .m = m,
+                      .n = 1,
+                      .fn = fn,
+                      .arg = arg,
+                      .later = true,
+                      .delay_ms = delay_ms };
+    return publish(p, &o, true, err);
 }
 
 /* ---- for lanes.c ------------------------------------------------------ */
@@ -372,7 +427,7 @@ leat_code leat__producer_put_locked(leat__producer *p, leat__offer *o,
 {
     if (p->stopping)
         return leat__producer_closing(p->topic, err);
-    return encode_all(p, o, err);
+    return encode_all(p, o, false, err);
 }
 
 int leat__producer_accept_locked(leat__producer *p, const leat__offer *o)

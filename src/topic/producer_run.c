@@ -33,6 +33,7 @@ enum {
     TICK_MS = 1000,
     DIAL_MS = 1000,   /* at least, though messages fail meanwhile */
     STABLE_MS = 5000, /* a connection that lived so long was a success */
+    SOON_MS = 20,     /* until a look that was due while there was no room */
     ASKED_MS = 1000   /* then it is looked again who has the partition */
 };
 
@@ -175,14 +176,35 @@ static void end_telling(leat__producer *p, const tally *y)
     settle(p, y);
 }
 
+/* One that a script has added.  What waits beside the log has no place there
+ * that could be looked for, but will be due. */
+static __attribute__((noinline, cold)) void
+note_script(leat__producer *p, const leat__item *item, const leat__verdict *v)
+{
+    leat_bytes command = leat_mem(item->bytes, item->size);
+    if (item->head == LEAT__BY_ADD) {
+        leat__loss_note(p->loss, item->partition,
+                        (leat_position){ .ms = v->ms, .seq = v->seq }, command,
+                        leat__addition_head(command));
+        return;
+    }
+    pthread_mutex_lock(&p->io);
+    leat__ripening_add(&p->ripening, item->partition,
+                       leat__addition_delay(command));
+    pthread_mutex_unlock(&p->io);
+}
+
 static void note(leat__producer *p, const leat__item *item,
                  const leat__verdict *v)
 {
-    if (v->code == LEAT_OK)
+    if (v->code != LEAT_OK)
+        return;
+    if (item->head < LEAT__BY_XADD)
+        note_script(p, item, v);
+    else
         leat__loss_note(p->loss, item->partition,
                         (leat_position){ .ms = v->ms, .seq = v->seq },
-                        leat_mem(item->bytes, item->size),
-                        p->heads[item->partition - p->first].n);
+                        leat_mem(item->bytes, item->size), item->head);
 }
 
 /* Tell all verdicts below `until`.  Only this thread moves head. */
@@ -280,6 +302,7 @@ static void install(leat__producer *p, leat_conn *c)
     p->replied = p->sure = p->head;
     p->back = p->refused = 0;
     p->no_memory = false;
+    p->taught = 0;
     pthread_mutex_unlock(&p->io);
     pthread_mutex_lock(&p->lock);
     p->connected = true;
@@ -357,6 +380,38 @@ static void look_again(leat__producer *p)
         p->conn->stale = true;
 }
 
+/* What is sent follows what is known. */
+static void look_at_policy(leat__producer *p, int64_t now_ns)
+{
+    leat_retention r;
+    if (now_ns < p->policy_ns)
+        return;
+    p->policy_ns = now_ns + TICK_MS * INT64_C(1000000);
+    leat__topic_retention(p->topic, &r);
+    pthread_mutex_lock(&p->lock);
+    leat__producer_policy_locked(p, &r);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* What is kept of the topic may have been changed.  It must not wait for the
+ * socket; on a cluster it is kept elsewhere. */
+static void look_at_retention(leat__producer *p)
+{
+    leat_conn *c = p->conn;
+    if (!leat__client_clustered(p->client) && !c->stale &&
+        leat__conn_waiting(c) + 1 < c->window &&
+        leat__outq_left(&c->out) == 0 &&
+        leat__retention_due(p->topic, leat__now_ns(), LEAT__RETENTION_NS))
+        leat__retention_ask(p->topic, c);
+}
+
+static void look_elsewhere(leat__producer *p)
+{
+    if (leat__client_clustered(p->client) &&
+        leat__retention_due(p->topic, leat__now_ns(), LEAT__RETENTION_NS))
+        leat__retention_wait(p->topic);
+}
+
 /* A server that refused, or has become a replica, will not do: end it when all
  * is answered, and look whether there is another.  Without memory to send it is
  * no connection either. */
@@ -396,6 +451,17 @@ static nap plan_nap(const leat__producer *p)
     return z;
 }
 
+/* Delayed ones may have been told of just now. */
+static int64_t ripe_at(leat__producer *p)
+{
+    if (p->ripening.count == 0)
+        return INT64_MAX;
+    pthread_mutex_lock(&p->io);
+    int64_t at = leat__ripening_due(&p->ripening);
+    pthread_mutex_unlock(&p->io);
+    return at;
+}
+
 /* With messages waiting, and nothing that will wake us for them, there is no
  * time to sleep. */
 static void shorten(leat__producer *p, nap *z, bool sent_all)
@@ -419,6 +485,12 @@ static void shorten(leat__producer *p, nap *z, bool sent_all)
         most = leat__deadline_ns(TICK_MS);
     int64_t look = leat__loss_due(p->loss);
     most = look < most ? look : most;
+    look = ripe_at(p);
+    most = look < most ? look : most;
+    int64_t soon = leat__deadline_ns(SOON_MS);
+    look = leat__retention_at(p->topic, LEAT__RETENTION_NS);
+    look = look < soon ? soon : look;
+    most = look < most ? look : most;
     if (most < z->until_ns)
         z->until_ns = most;
 }
@@ -436,8 +508,14 @@ static void turn(leat__producer *p, bool readable, nap *z)
     if (c->t && leat__outq_left(&c->out) > 0)
         (void)leat__conn_write_some(c, NULL);
     look_again(p);
+    int64_t now = leat__now_ns();
     if (c->t)
-        leat__loss_look(p->loss, c, leat__now_ns());
+        leat__loss_look(p->loss, c, now);
+    if (c->t)
+        leat__ripening_step(&p->ripening, c, now);
+    look_at_policy(p, now);
+    if (c->t)
+        look_at_retention(p);
     if (c->t)
         sent = leat__producer_send(p);
     leave_useless(p);
@@ -468,6 +546,7 @@ void *leat__producer_run(void *arg)
             continue;
         }
         turn(p, readable, &z);
+        look_elsewhere(p);
         readable = p->conn && sleep_on(p, &z);
     }
     return NULL;

@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "redis/proof.h"
+#include "redis/server_error.h"
 #include "topic/producer.h"
 
 #include <stdio.h>
@@ -69,17 +70,47 @@ static void note_failure(leat__verdict *v, const leat_error *e)
         *v->text = *e;
 }
 
-static void strange(leat__verdict *v)
+/* No id: a script found the log full. */
+static __attribute__((noinline, cold)) void
+no_id(const leat__producer *p, const leat_reply *r, leat__verdict *v)
 {
     leat_error e;
-    leat__fail(&e, LEAT_EUNKNOWN, "the server answered XADD without an id");
+    if (r->type == LEAT_REPLY_INT)
+        leat__fail_retriable(
+            &e, LEAT_EFULL, true,
+            "topic '%s': a partition has its cap of %lld messages: let groups "
+            "settle some that may be trimmed, or raise the cap",
+            p->topic->name, (long long)leat_reply_int(r));
+    else
+        leat__fail(&e, LEAT_EUNKNOWN, "the server answered XADD without an id");
     note_failure(v, &e);
+}
+
+/* Its scripts were flushed since it got this one: on the next connection it is
+ * told again. */
+static bool forgotten(const leat_reply *r)
+{
+    return leat__server_error_is(leat_reply_bytes(r), "NOSCRIPT");
 }
 
 /* The server did not take it, and another, or the same one later, may. */
 static bool refusal(const leat_reply *r, const leat_error *e)
 {
-    return r && (e->code == LEAT_EREADONLY || e->code == LEAT_EBUSY);
+    return r &&
+           (e->code == LEAT_EREADONLY || e->code == LEAT_EBUSY || forgotten(r));
+}
+
+static __attribute__((noinline, cold)) void
+note_refused(const leat_reply *r, const leat_error *e, leat__verdict *v)
+{
+    leat_error again;
+    if (r && forgotten(r)) {
+        leat__fail_retriable(
+            &again, LEAT_EBUSY, true,
+            "the server has forgotten a script since it was sent");
+        e = &again;
+    }
+    note_failure(v, e);
 }
 
 /* Verdicts that stand, but perhaps for a proof. */
@@ -100,10 +131,10 @@ static void on_added(void *arg, const leat_reply *r, const leat_error *e)
     p->refused = e && refusal(r, e) ? p->refused + 1 : 0;
     p->conn->stale |= p->refused > 0;
     if (e)
-        note_failure(v, e);
+        note_refused(r, e, v);
     else if (r->type != LEAT_REPLY_STRING ||
              !read_id(p, leat_mem(r->s.p, r->s.n), v))
-        strange(v);
+        no_id(p, r, v);
     if (!leat__proof_needed(p->conn, p->opts->replicas))
         p->sure = stands(p);
 }
@@ -223,10 +254,34 @@ static void give_back(leat__producer *p, uint64_t n)
     pthread_mutex_unlock(&p->lock);
 }
 
+/* A script's call, the first of its kind on this connection: with its text. */
+static __attribute__((noinline, cold)) bool push_whole(leat__producer *p,
+                                                       const leat__item *item)
+{
+    leat_bytes command = leat_mem(item->bytes, item->size);
+    size_t room = leat__addition_whole_room(command);
+    char *to = p->conn->asking && leat__conn_ask(p->conn, NULL) != LEAT_OK
+                   ? NULL
+                   : leat__outq_room(&p->conn->out, room, NULL);
+    p->no_memory = !to;
+    if (!to)
+        return false;
+    leat__conn_push(p->conn, leat__addition_whole(to, command),
+                    &(leat__pending){ .fn = on_added, .arg = p });
+    p->taught |= 1u << item->head;
+    return true;
+}
+
 static bool push(leat__producer *p)
 {
     leat__spot s = p->sent;
     const leat__item *item = leat__backlog_next(&s);
+    if (item->head < LEAT__BY_XADD && !(p->taught & 1u << item->head)) {
+        bool ok = push_whole(p, item);
+        if (ok)
+            p->sent = s;
+        return ok;
+    }
     char *to = p->conn->asking && leat__conn_ask(p->conn, NULL) != LEAT_OK
                    ? NULL
                    : leat__outq_room(&p->conn->out, item->size, NULL);

@@ -29,26 +29,30 @@ enum {
 
 /* ---- what came -------------------------------------------------------- */
 
-static uint64_t lane(const consumer *c, const part *p, const leat__held *h)
+static uint64_t lane(const consumer *c, const leat__held *h)
 {
-    leat__sipkey seed = c->seed;
-    if (c->opts.order != LEAT_ORDER_KEY || h->msg->key.n == 0)
-        return 0;
-    seed.k1 ^= p->index;
-    return leat__siphash13(seed, h->msg->key) | 1;
+    return c->opts.order == LEAT_ORDER_KEY ? leat__lane_of(h->msg->key) : 0;
 }
 
 /* What was settled by an earlier owner needs no memory. */
-static void into_window(consumer *c, part *p, leat__held *h)
+void leat__read_into(part *p, leat__held *h)
 {
+    consumer *c = p->c;
     leat__id from = leat__window_read_from(p->window);
     if (leat__id_cmp(h->id, from) <= 0) {
         leat__held_drop(h);
         return;
     }
-    if (!leat__window_push(p->window, h->id, lane(c, p, h), h))
-        leat__held_drop(h);
+    bool others = h->msg->header_count > 0 && leat__again_others(c, h->msg);
+    leat__entry *e = leat__window_push(p->window, h->id,
+                                       others ? 0 : lane(c, h), h);
     c->in_rings++;
+    if (!e)
+        leat__held_drop(h);
+    else if (others)
+        leat__again_pass(p, e);
+    else if (p->blocks.count > 0)
+        leat__park_read(p, e);
 }
 
 /* How many more of it fit, beside what other reads may bring. */
@@ -69,10 +73,15 @@ static void take_entries(part *p, const leat_reply *entries, uint32_t max,
     consumer *c = p->c;
     leat_error e = { 0 };
     size_t all = leat_reply_len(entries);
+    if (p->bodies)
+        return; /* what they belong to comes first, and then this again */
     size_t n = leat__chunk_fill(&c->chunks, c->topic->opts.codec, entries,
                                 c->held, max, &e);
+    if (c->chunks.stubs)
+        n = leat__bodies_take(p, c->held, n);
     for (size_t i = 0; i < n; i++)
-        into_window(c, p, c->held[i]);
+        leat__read_into(p, c->held[i]);
+    leat__read_done(p);
     if (e.code != LEAT_OK) {
         leat__drive_failed(c, &e, "reading");
         p->retry_ns = leat__now_ns() + RETRY_NS;
@@ -145,7 +154,7 @@ static uint32_t appetite(const consumer *c, const part *p, uint32_t more,
     uint32_t want = p->appetite ? p->appetite : (uint32_t)c->opts.batch;
     uint32_t waiting = leat__window_count(p->window) -
                        leat__window_out(p->window);
-    if (p->draining || waiting + more > want || room <= more)
+    if (p->draining || !p->lanes_known || waiting + more > want || room <= more)
         return 0;
     return room - more < want ? room - more : want;
 }
@@ -239,7 +248,8 @@ static void read_on(consumer *c, int64_t now_ns)
     leat_error e;
     for (uint32_t i = 0; c->cmd && i < c->owned_count; i++) {
         part *p = c->owned[(c->turn + i) % c->owned_count];
-        if (p->caught_up || p->reading || p->gone || now_ns < p->retry_ns)
+        if (p->caught_up || p->reading || p->gone || now_ns < p->retry_ns ||
+            leat__bodies_wait(p))
             continue;
         uint32_t n = appetite(c, p, 0, room_for(c, p));
         leat__id from = leat__window_read_from(p->window);

@@ -6,6 +6,11 @@
  * may be under way; answers come in order.  What was settled gets its outcome
  * from the save that was first to carry it.
  *
+ * Where messages change their place, the save carries the steps of that
+ * (moves.h), and so does each one after it until one of them is answered.  The
+ * number of the last step known to be carried out goes with every save: a
+ * server that has lost some refuses it, and the partition is taken anew.
+ *
  * Hand-outs are saved at once, settlements with them, or else soon.  Where the
  * durability asks for it the outcome waits for a proof (prove.c).
  */
@@ -19,10 +24,16 @@
 
 #define RETRY_NS INT64_C(50000000)
 
+bool leat__save_told(const part *p)
+{
+    return p->saves == 0 && p->settled.count == 0 && !p->moves.first &&
+           !leat__window_dirty(p->window);
+}
+
 bool leat__save_clean(const part *p)
 {
-    return p->saves == 0 && p->settled.count == 0 && p->unproven.count == 0 &&
-           leat__window_out(p->window) == 0 && !leat__window_dirty(p->window);
+    return leat__save_told(p) && p->unproven.count == 0 &&
+           leat__window_out(p->window) == 0 && p->kept.waits == p->kept.count;
 }
 
 static saving *get_saving(consumer *c)
@@ -75,7 +86,7 @@ static void failed(saving *s, const leat_error *e)
     part *p = s->part;
     consumer *c = p->c;
     leat__drive_failed(c, e, "settling");
-    p->taught = false; /* it may be on another node by now */
+    p->taught = p->move_taught = false; /* it may be on another node by now */
     if (leat__part_epoch(p) != s->epoch) {
         tell_stale(c, &s->line);
         return;
@@ -84,24 +95,55 @@ static void failed(saving *s, const leat_error *e)
     p->retry_ns = p->save_at_ns;
 }
 
+/* A save with steps tells more. */
+static const leat_reply *verdict_of(const leat_reply *r)
+{
+    return leat_reply_kind(r) == LEAT_REPLY_ARRAY ? leat_reply_at(r, 0) : r;
+}
+
+/* What an answer says of lanes is old news if a later save was answered. */
+static void moved(const saving *s, const leat_reply *r)
+{
+    part *p = s->part;
+    bool news = s->upto >= p->moves.known;
+    leat__settle_carried(p, s->upto);
+    size_t n = news ? leat_reply_len(r) : 0;
+    const leat_reply *at = n ? leat_reply_first(r) : NULL;
+    for (size_t i = 1; i < n; i++) {
+        uint64_t lane;
+        at = leat_reply_next(at);
+        if (leat__lane_parse(leat_reply_bytes(at), &lane))
+            leat__park_empty(p, lane);
+    }
+}
+
+static void saved(saving *s, const leat_reply *r)
+{
+    part *p = s->part;
+    consumer *c = p->c;
+    bool ours = leat__part_epoch(p) == s->epoch;
+    if (leat_reply_int(verdict_of(r)) == 0) {
+        leat__member_lost(p, s->epoch);
+        tell_stale(c, &s->line);
+        return;
+    }
+    if (s->upto && ours)
+        moved(s, r);
+    if (ours && leat__prove_needed(c))
+        leat__prove_saved(p, &s->line);
+    else
+        leat__line_tell(c, &s->line, NULL);
+}
+
 static void on_saved(void *arg, const leat_reply *r, const leat_error *e)
 {
     saving *s = arg;
-    part *p = s->part;
-    consumer *c = p->c;
-
-    p->saves--;
-    if (e) {
+    s->part->saves--;
+    if (e)
         failed(s, e);
-    } else if (leat_reply_int(r) == 0) {
-        leat__member_lost(p, s->epoch);
-        tell_stale(c, &s->line);
-    } else if (leat__prove_needed(c) && leat__part_epoch(p) == s->epoch) {
-        leat__prove_saved(p, &s->line);
-    } else {
-        leat__line_tell(c, &s->line, NULL);
-    }
-    put_saving(c, s);
+    else
+        saved(s, r);
+    put_saving(s->part->c, s);
 }
 
 /* What leaves the window is nobody's any more, but for the users. */
@@ -115,23 +157,73 @@ static void pop(consumer *c, part *p)
     }
 }
 
+enum {
+    STATE_ARGS = 11,
+    MOVE_KEYS = 10,
+    ARGS_MAX = STATE_ARGS + 2 + LEAT__MOVE_MAX * LEAT__STEP_ARGS
+};
+
+/* One call of a script with its keys and arguments. */
+typedef struct call {
+    const leat__script *script;
+    const leat_bytes *keys;
+    size_t nkeys;
+    const leat_bytes *args;
+    size_t nargs;
+} call;
+
 /* With the body: one try must do, see teach in drive.c, and which of a
  * cluster's nodes have the script nobody knows. */
-static leat_code send_whole(part *p, const leat_bytes *keys,
-                            const leat_bytes *args, size_t n,
-                            const leat_send_opts *o, leat_error *err)
+static leat_code send_whole(consumer *c, const call *k, const leat_send_opts *o,
+                            leat_error *err)
 {
-    enum { KEYS = 3, ARGS = 10 };
-    const leat__script *s = &leat__script_topic_save;
-    leat_bytes argv[3 + KEYS + ARGS] = { leat_mem("EVAL", 4),
-                                         leat_mem(s->body, s->body_size),
-                                         leat_mem("3", 1) };
-    assert(n <= ARGS);
-    memcpy(argv + 3, keys, KEYS * sizeof *keys);
-    memcpy(argv + 3 + KEYS, args, n * sizeof *args);
-    leat_code rc = leat_conn_send(p->c->cmd, argv, 3 + KEYS + n, o, err);
-    p->taught = rc == LEAT_OK;
-    return rc;
+    char count[LEAT__NUMBER];
+    leat_bytes argv[3 + MOVE_KEYS + ARGS_MAX] = {
+        leat_mem("EVAL", 4), leat_mem(k->script->body, k->script->body_size),
+        leat__arg_int(count, (int64_t)k->nkeys)
+    };
+    memcpy(argv + 3, k->keys, k->nkeys * sizeof *argv);
+    memcpy(argv + 3 + k->nkeys, k->args, k->nargs * sizeof *argv);
+    return leat_conn_send(c->cmd, argv, 3 + k->nkeys + k->nargs, o, err);
+}
+
+static leat_code send_call(consumer *c, const call *k, bool *taught, saving *s,
+                           leat_error *err)
+{
+    leat_send_opts o = { .fn = on_saved, .arg = s };
+    if (*taught)
+        return leat__script_send(c->cmd, k->script, k->keys, k->nkeys, k->args,
+                                 k->nargs, &o, err);
+    *taught = true; /* before: the answer may be there at once */
+    return send_whole(c, k, &o, err);
+}
+
+/* The steps that are carried, behind the state. */
+static leat_code send_move(part *p, const leat_bytes *state, saving *s,
+                           leat_error *err)
+{
+    consumer *c = p->c;
+    char most[LEAT__NUMBER];
+    const leat_bytes keys[MOVE_KEYS] = {
+        leat__key_bytes(&p->lease),     leat__key_bytes(&p->cursor),
+        leat__key_bytes(&p->log),       leat__key_bytes(&p->kept_key),
+        leat__key_bytes(&p->due_key),   leat__key_bytes(&p->lane_key),
+        leat__key_bytes(&p->dlq_key),   leat__key_bytes(&p->bodies_key),
+        leat__key_bytes(&p->later_key), leat__key_bytes(&p->laters_key)
+    };
+    if (!c->args)
+        c->args = leat__calloc(ARGS_MAX, sizeof *c->args, err);
+    if (!c->args)
+        return LEAT_ENOMEM;
+    memcpy(c->args, state, STATE_ARGS * sizeof *state);
+    c->args[STATE_ARGS] = leat__arg_int(most, LEAT__ERROR_MAX);
+    size_t n = leat__moves_write(&p->moves, &c->steps, c->args + STATE_ARGS + 1,
+                                 err);
+    if (n == 0)
+        return LEAT_ENOMEM;
+    call k = { &leat__script_topic_move, keys, MOVE_KEYS, c->args,
+               STATE_ARGS + 1 + n };
+    return send_call(c, &k, &p->move_taught, s, err);
 }
 
 static leat_code send_state(part *p, const leat__window_saved *w, saving *s,
@@ -139,11 +231,11 @@ static leat_code send_state(part *p, const leat__window_saved *w, saving *s,
 {
     consumer *c = p->c;
     char epoch[LEAT__NUMBER], seq[LEAT__NUMBER], count[LEAT__NUMBER];
-    char cursor[LEAT__ID_TEXT], mark[LEAT__ID_TEXT];
+    char cursor[LEAT__ID_TEXT], mark[LEAT__ID_TEXT], known[LEAT__NUMBER];
     const leat_bytes keys[] = { leat__key_bytes(&p->lease),
                                 leat__key_bytes(&p->cursor),
                                 leat__key_bytes(&p->log) };
-    const leat_bytes args[] = {
+    const leat_bytes args[STATE_ARGS] = {
         leat_mem(c->nonce, LEAT__NONCE_TEXT),
         leat__arg_int(epoch, (int64_t)s->epoch),
         leat__arg_int(seq, (int64_t)++p->seq),
@@ -155,13 +247,14 @@ static leat_code send_state(part *p, const leat__window_saved *w, saving *s,
         w->attempts,
         leat_str(c->group),
         leat_str(LEAT__LEASE_KEEP),
+        p->moves.known ? leat__arg_int(known, (int64_t)p->moves.known)
+                       : leat_mem("0", 1),
     };
-    leat_send_opts o = { .fn = on_saved, .arg = s };
-    size_t n = sizeof args / sizeof *args;
-    if (c->clustered && !p->taught)
-        return send_whole(p, keys, args, n, &o, err);
-    return leat__script_send(c->cmd, &leat__script_topic_save, keys, 3, args, n,
-                             &o, err);
+    if (s->upto)
+        return send_move(p, args, s, err);
+    call k = { &leat__script_topic_save, keys, 3, args, STATE_ARGS };
+    bool known_there = true; /* by teach */
+    return send_call(c, &k, c->clustered ? &p->taught : &known_there, s, err);
 }
 
 static bool send_save(part *p)
@@ -173,14 +266,20 @@ static bool send_save(part *p)
     if (!s)
         return false;
     *s = (saving){ .part = p, .epoch = leat__part_epoch(p) };
+    if (p->moves.first) {
+        leat__settle_carry(p);
+        s->upto = p->moves.number;
+    }
     pop(c, p);
     if (leat__window_save(p->window, &c->text, &w, &e) != LEAT_OK) {
+        leat__window_unsaved(p->window);
         put_saving(c, s);
         return false;
     }
     s->line = p->settled;
     p->settled = (settled_line){ 0 };
-    p->save_at_ns = INT64_MAX;
+    p->save_at_ns = p->moves.ready ? 0 : INT64_MAX; /* those that had no room */
+    p->passed = false;
     p->saves++; /* before: the answer may be there at once */
     if (send_state(p, &w, s, &e) == LEAT_OK)
         return true;
@@ -188,6 +287,12 @@ static bool send_save(part *p)
     failed(s, &e);
     put_saving(c, s);
     return false;
+}
+
+void leat__save_soon(part *p, int64_t since_ns)
+{
+    if (p->save_at_ns > since_ns + LEAT__LINGER_NS)
+        p->save_at_ns = since_ns + LEAT__LINGER_NS;
 }
 
 /* When its next save is due; INT64_MAX: there is nothing to save. */
@@ -199,8 +304,11 @@ static int64_t save_at(const part *p)
      * go with that rather than by themselves just before. */
     bool now = leat__window_unmarked(p->window) ||
                (p->settled.count >= LEAT__SAVE_SOON && !p->reading) ||
-               (p->draining && leat__window_dirty(p->window));
-    if (p->saves >= LEAT__SAVES_MAX || (!now && p->settled.count == 0))
+               ((p->draining || p->c->careful) &&
+                leat__window_dirty(p->window));
+    if (p->saves >= LEAT__SAVES_MAX ||
+        (!now && p->settled.count == 0 && !p->passed &&
+         !leat__moves_ready(&p->moves)))
         return INT64_MAX;
     return now || p->save_at_ns < p->retry_ns ? p->retry_ns : p->save_at_ns;
 }

@@ -5,6 +5,8 @@
 #include "base/mem.h"
 #include "topic/lanes.h"
 
+#define DELAY_MOST (INT64_C(36525) * 24 * 60 * 60 * 1000)
+
 static leat_code publish(leat_topic *t, const uint32_t *partition,
                          const leat_msg *m, size_t n, leat_published_fn *fn,
                          void *arg, leat_error *err)
@@ -42,6 +44,21 @@ leat_code leat_topic_publish_to(leat_topic *t, uint32_t partition,
                           "from 0",
                           t->name, partition, t->meta.partitions);
     return publish(t, &partition, m, 1, fn, arg, err);
+}
+
+leat_code leat_topic_publish_later(leat_topic *t, const leat_msg *m,
+                                   int64_t delay_ms, leat_published_fn *fn,
+                                   void *arg, leat_error *err)
+{
+    leat_code rc = leat__topic_own(t, err);
+    if (rc != LEAT_OK)
+        return rc;
+    if (delay_ms < 0 || delay_ms > DELAY_MOST)
+        return leat__fail(err, LEAT_EINVAL,
+                          "topic '%s': a delay of %lld ms: it is 0 to %lld, a "
+                          "hundred years",
+                          t->name, (long long)delay_ms, (long long)DELAY_MOST);
+    return leat__lanes_publish_later(t, m, delay_ms, fn, arg, err);
 }
 
 leat_code leat_topic_flush(leat_topic *t, int64_t timeout_ms, leat_error *err)

@@ -10,6 +10,7 @@
 #include "redis/bundle.h"
 #include "redis/client.h"
 #include "topic/consumer.h"
+#include "topic/retry.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -40,9 +41,13 @@ enum {
  * it is not ours any more. */
 static bool confirmed_one(const leat_delivery *d)
 {
-    const part *p = ((const handed *)d)->part;
-    return !d->redelivered || leat__part_epoch(p) != d->fence ||
-           (p->saves == 0 && !leat__window_unmarked(p->window));
+    const handed *h = (const handed *)d;
+    const part *p = h->part;
+    if ((!d->redelivered && !h->kept) || leat__part_epoch(p) != d->fence)
+        return true;
+    if (h->kept)
+        return !h->kept->begin;
+    return p->saves == 0 && !leat__window_unmarked(p->window);
 }
 
 /* The server refused the save that would have told it. */
@@ -52,34 +57,40 @@ static bool refused(const leat_delivery *d, int64_t now_ns)
     return leat__part_epoch(p) == d->fence && now_ns < p->retry_ns;
 }
 
-static bool confirmed(leat_delivery **out, int n)
+/* Or nobody will hear of it: then some stay untold. */
+static bool confirmed(leat_delivery **out, int n, bool *untold)
 {
     int64_t now = leat__now_ns();
-    for (int i = 0; i < n; i++)
-        if (!confirmed_one(out[i]) && !refused(out[i], now))
+    for (int i = 0; i < n; i++) {
+        if (confirmed_one(out[i]))
+            continue;
+        if (!refused(out[i], now))
             return false;
+        *untold = true;
+    }
     return true;
 }
 
-/* On a cluster each node is told by itself: what one did not hear of goes back,
- * the rest is given out.  A node that does not answer is left alone for a
- * while: the others' messages would wait with each try. */
+/* What the server did not hear of goes back, the rest is given out: on a
+ * cluster each node is told by itself, and any server may refuse a save.  A
+ * node that does not answer is left alone for a while: the others' messages
+ * would wait with each try. */
 static int keep_told(consumer *c, leat_delivery **out, int n)
 {
     int64_t now = leat__now_ns();
-    int kept = 0;
+    int still = 0;
     for (int i = 0; i < n; i++) {
         part *p = ((handed *)out[i])->part;
         bool untold = !confirmed_one(out[i]);
         if (!untold && !refused(out[i], now)) {
-            out[kept++] = out[i];
+            out[still++] = out[i];
             continue;
         }
         leat__deliver_undo(c, &out[i], 1);
         if (untold && now >= p->retry_ns)
             p->retry_ns = now + SILENT_NS;
     }
-    return kept;
+    return still;
 }
 
 /* Announce what was taken, and ask for more with it.  What is in the socket
@@ -94,12 +105,12 @@ static int announce(consumer *c, leat_delivery **out, int n)
         until = now + TELL_NS;
     leat__read_more(c, now);
     leat__save_step(c, now);
-    bool told = leat__drive_flush(c);
-    while (told && !confirmed(out, n)) {
+    bool told = leat__drive_flush(c), some = c->clustered;
+    while (told && !confirmed(out, n, &some)) {
         leat__drive(c, until);
         told = c->cmd && leat__now_ns() < until;
     }
-    if (c->cmd && c->clustered)
+    if (c->cmd && (c->clustered || (told && some)))
         return keep_told(c, out, n);
     if (told)
         return n;
@@ -262,7 +273,7 @@ static void release_out(consumer *c)
     for (handed *h = c->all; h; h = h->all)
         if (atomic_load(&h->out) && leat__part_epoch(h->part) == h->d.fence &&
             h->part->window)
-            leat__window_back(h->part->window, h->entry, 0, true);
+            leat__settle_release(h);
 }
 
 /* Hand everything over and go, as far as the server can be reached. */
@@ -290,6 +301,7 @@ static void settle_accounts(consumer *c)
     leat__fail(&e, LEAT_EUNKNOWN, "closed before the server answered");
     leat__deliver_settled(c);
     for (uint32_t i = 0; i < c->owned_count; i++) {
+        leat__settle_forget(c->owned[i], &c->owned[i]->settled);
         leat__line_tell(c, &c->owned[i]->settled, &e);
         leat__line_tell(c, &c->owned[i]->unproven, &e);
     }
@@ -304,8 +316,10 @@ static void free_parts(consumer *c)
         while (p && p->window && leat__window_clear(p->window, &held))
             if (held)
                 leat__held_drop(held);
-        if (p)
+        if (p) {
             leat__window_free(p->window);
+            leat__part_meters_release(p);
+        }
         leat__free(p);
     }
     leat__free(c->parts);
@@ -334,11 +348,15 @@ static void free_consumer(consumer *c)
     leat__waiter_close(c->waiter);
     if (c->machine)
         settle_accounts(c);
+    leat__sample_end(c);
     free_parts(c);
     free_lists(c);
     leat__chunk_pool_release(&c->chunks);
     leat__group_free(c->machine);
     leat__buf_release(&c->text);
+    leat__buf_release(&c->steps);
+    leat__free(c->args);
+    leat__tend_close(c);
     leat__free(c->records);
     leat__free(c->held);
     if (c->wake_fd >= 0)
@@ -421,6 +439,9 @@ static leat_code check_opts(const leat_topic_source_opts *o, leat_error *err)
         rc = check_range("block_ms", o->block_ms, 1, 86400000, err);
     if (rc == LEAT_OK)
         rc = check_range("drain_ms", o->drain_ms, 1, 86400000, err);
+    if (rc == LEAT_OK)
+        rc = check_range("metric_labels", o->metric_labels, 0,
+                         LEAT_LABEL_PARTITION | LEAT_LABEL_CONSUMER, err);
     if (rc == LEAT_OK && (unsigned)o->order > LEAT_ORDER_NONE)
         rc = leat__fail(err, LEAT_EINVAL, "order %d is none", (int)o->order);
     return rc;
@@ -467,6 +488,7 @@ static leat_code init_names(consumer *c, const char *group,
     c->name = leat__strdup(o && o->name ? o->name : name, err);
     if (!c->group || !c->name)
         return LEAT_ENOMEM;
+    c->base.group = c->group;
     c->from = leat_str(t->name);
     snprintf(c->start, sizeof c->start, "%s",
              o && o->start ? o->start : "start");
@@ -474,6 +496,8 @@ static leat_code init_names(consumer *c, const char *group,
         return leat__fail(err, LEAT_EINVAL, "start '%.20s...' is too long",
                           o->start);
     leat__key_members(&c->members, t->prefix, t->name, c->group);
+    leat__key_beats(&c->beats_key, t->prefix, t->name, c->group);
+    leat__key_paused(&c->paused_key, t->prefix, t->name, c->group);
     return LEAT_OK;
 }
 
@@ -554,8 +578,6 @@ static leat_code init(consumer *c, const char *group,
     leat_code rc = init_sync(c, err);
     if (rc == LEAT_OK)
         rc = leat__random(&self, sizeof self, err);
-    if (rc == LEAT_OK)
-        rc = leat__random(&c->seed, sizeof c->seed, err);
     if (rc != LEAT_OK)
         return rc;
     leat__nonce_format(&self, c->nonce);
@@ -564,14 +586,17 @@ static leat_code init(consumer *c, const char *group,
     if (rc == LEAT_OK)
         rc = check_opts(&c->opts, err);
     if (rc == LEAT_OK)
+        rc = leat__retry_init(&c->opts.retry, err);
+    if (rc == LEAT_OK)
         rc = check_start(c->start, sizeof c->start, err);
     if (rc == LEAT_OK)
         rc = init_memory(c, err);
     if (rc == LEAT_OK)
         rc = init_machine(c, &self, o && o->name, err);
     if (rc == LEAT_OK)
-        rc = leat__consumer_meters_init(&c->meters, c->opts.metrics,
-                                        c->topic->name, c->group, err);
+        rc = leat__consumer_meters_init(c, err);
+    if (rc == LEAT_OK)
+        rc = leat__tend_open(c, err);
     return rc == LEAT_OK ? join(c, err) : rc;
 }
 
@@ -589,6 +614,7 @@ leat_source *leat_topic_source(leat_topic *t, const char *group,
     c->base.ops = &ops;
     c->base.name = t->name;
     c->topic = t;
+    c->chunks.bodies = !t->meta.legacy;
     c->client = t->client;
     c->clustered = leat__client_clustered(c->client);
     c->wake_fd = c->ready_fd = -1;
@@ -623,5 +649,8 @@ void leat_topic_source_stats_get(leat_source *s, leat_topic_source_stats *out)
         .undecodable = atomic_load(&n->undecodable),
         .rebalances = atomic_load(&n->rebalances),
         .in_flight = atomic_load(&n->in_flight),
+        .retries = atomic_load(&n->retries),
+        .dead = atomic_load(&n->dead),
+        .waiting = atomic_load(&n->waiting),
     };
 }

@@ -67,11 +67,15 @@ leat_code leat_topic_create(leat_client *c, const char *name,
     if (rc == LEAT_OK)
         rc = check_partitions(s.partitions, s.partitioner, err);
     if (rc == LEAT_OK)
-        rc = none_there(c, s.prefix, name, err);
+        rc = leat__retention_check(&s.retention, err);
     if (rc == LEAT_OK)
-        rc = leat__topic_make(c, s.prefix, name,
-                              s.partitions ? (uint32_t)s.partitions : 1,
-                              s.partitioner, false, &m, &made, err);
+        rc = none_there(c, s.prefix, name, err);
+    m = (leat__topic_meta){ .partitions = s.partitions ? (uint32_t)s.partitions
+                                                       : 1,
+                            .partitioner = s.partitioner,
+                            .retention = s.retention };
+    if (rc == LEAT_OK)
+        rc = leat__topic_make(c, s.prefix, name, &m, false, &m, &made, err);
     if (rc != LEAT_OK)
         return rc;
     if (!made)
@@ -91,6 +95,8 @@ leat_code leat_topic_create(leat_client *c, const char *name,
 static leat_code check_options(const leat_topic_opts *o, leat_error *err)
 {
     leat_code rc = check_partitions(o->partitions, o->partitioner, err);
+    if (rc == LEAT_OK)
+        rc = leat__retention_check(&o->retention, err);
     if (rc != LEAT_OK)
         return rc;
     if (o->window < 0 || o->max_queued < 0 || o->linger_ms < 0 ||
@@ -123,10 +129,12 @@ static leat_code find(leat_topic *t, leat_error *err)
     bool made;
     leat_code rc = leat__topic_lookup(t->client, t->prefix, t->name, &t->meta,
                                       &e);
+    const leat__topic_meta as = { .partitions = (uint32_t)t->opts.partitions,
+                                  .partitioner = t->opts.partitioner,
+                                  .retention = t->opts.retention };
     if (rc == LEAT_ENOENT && t->opts.auto_create)
-        return leat__topic_make(
-            t->client, t->prefix, t->name, (uint32_t)t->opts.partitions,
-            t->opts.partitioner, true, &t->meta, &made, err);
+        return leat__topic_make(t->client, t->prefix, t->name, &as, true,
+                                &t->meta, &made, err);
     if (rc != LEAT_OK && err)
         *err = e;
     return rc;
@@ -146,6 +154,13 @@ static void compare(const leat_topic *t, const leat_topic_opts *asked)
                   "topic '%s' has the partitioner %s, not the %s asked for",
                   t->name, leat__partitioner_name(m->partitioner),
                   leat__partitioner_name(asked->partitioner));
+    static const leat_retention any;
+    if (!leat__retention_same(&asked->retention, &any) &&
+        !leat__retention_same(&asked->retention, &m->retention))
+        leat__log(&t->opts.log, LEAT_LOG_WARN,
+                  "topic '%s' has another retention than the one asked for, "
+                  "which leat_topic_alter would set",
+                  t->name);
 }
 
 /* The topic works without being listed: a full server, or one that lets us only
@@ -195,6 +210,7 @@ leat_topic *leat_topic_open(leat_client *c, const char *name,
         goto fail;
     if (t->meta.legacy)
         t->meta.partitioner = o.partitioner;
+    leat__retention_begin(t);
     if (leat__chooser_init(&t->chooser, t->meta.partitioner, t->meta.partitions,
                            o.partition_fn, o.partition_arg, err) != LEAT_OK)
         goto fail;

@@ -6,7 +6,11 @@
 
 #include "topic/keys.h"
 #include "topic/partition.h"
+#include "topic/retention.h"
 #include <pthread.h>
+
+#define LEAT__LEASE_KEEP   "604800000" /* a week: then it is garbage */
+#define LEAT__ABANDONED_MS INT64_C(604800000)
 
 typedef struct leat__producer leat__producer;
 typedef struct leat__lanes leat__lanes;
@@ -17,6 +21,7 @@ typedef struct leat__topic_meta {
     leat_partitioner partitioner;
     bool legacy; /* a bare stream, no meta */
     int64_t created_ms, updated_ms;
+    leat_retention retention; /* as it was when it was read */
 } leat__topic_meta;
 
 struct leat_topic {
@@ -25,6 +30,7 @@ struct leat_topic {
     char prefix[LEAT__PREFIX_MAX + 1];
     leat_topic_opts opts; /* with the defaults filled in */
     leat__topic_meta meta;
+    leat__retention_seen retention; /* as it is now */
     leat__chooser chooser;
     unsigned forks;                     /* the fork count it was made in   */
     pthread_mutex_t lock;               /* for making what follows         */
@@ -32,6 +38,10 @@ struct leat_topic {
     _Atomic(leat__producer *) producer; /* of all partitions; NULL: each has
                                            its own                         */
 };
+
+/* What is kept of it, as far as is known: read again every few seconds by
+ * whoever uses it.  Any thread; no round trip. */
+void leat__topic_retention(leat_topic *t, leat_retention *out);
 
 /* LEAT_EFORK in a forked child. */
 leat_code leat__topic_own(const leat_topic *t, leat_error *err);
@@ -41,12 +51,11 @@ leat_code leat__topic_lookup(leat_client *c, const char *prefix,
                              const char *name, leat__topic_meta *out,
                              leat_error *err);
 
-/* Make it unless it is there; *out is what holds then, *made whether it was
+/* Make it so unless it is there; *out is what holds then, *made whether it was
  * this call.  LEAT_EUNKNOWN is possible only if it is not to be tried again. */
 leat_code leat__topic_make(leat_client *c, const char *prefix, const char *name,
-                           uint32_t partitions, leat_partitioner how,
-                           bool again, leat__topic_meta *out, bool *made,
-                           leat_error *err);
+                           const leat__topic_meta *as, bool again,
+                           leat__topic_meta *out, bool *made, leat_error *err);
 
 /* Enter it into the registry; twice is as good as once. */
 leat_code leat__topic_list(leat_client *c, const char *prefix, const char *name,

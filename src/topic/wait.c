@@ -85,7 +85,9 @@ static void fetch(leat__wait *w, int64_t now_ns)
     w->dial = NULL;
     w->c->dials--;
     w->since_ns = now_ns;
-    if (!w->conn)
+    if (w->conn)
+        leat__member_connected(w->part);
+    else
         not_connected(w, &e);
 }
 

@@ -93,9 +93,11 @@ static LEAT__COLD leat__entry *recall(leat__window *w, leat__slot *s)
     w->marked = w->tail;
     leat__recall_entry(&w->recall, &s->e);
     s->told = s->e.attempts;
-    s->e.alone = s->e.attempts >= ALONE;
-    if (s->e.state == LEAT__ENTRY_WAITING)
+    if (s->e.state == LEAT__ENTRY_WAITING) {
+        s->e.alone = s->e.attempts >= ALONE;
+        w->suspects += s->e.alone;
         return &s->e;
+    }
     s->e.user = NULL;
     return NULL;
 }
@@ -137,7 +139,7 @@ static uint64_t fresh_place(const leat__window *w, uint64_t place)
 {
     for (; place < w->tail; place++) {
         const leat__slot *s = leat__slot_at(w, place);
-        if (s->e.state == LEAT__ENTRY_DONE)
+        if (s->e.state != LEAT__ENTRY_WAITING)
             continue;
         if (w->lanes.held == 0 || !leat__lanes_holds(w, s))
             break;
@@ -201,7 +203,7 @@ leat__entry *leat__window_take(leat__window *w, int64_t now_ns)
         return take_turned(w, now_ns);
     uint64_t place = w->next;
     while (place < w->tail &&
-           leat__slot_at(w, place)->e.state == LEAT__ENTRY_DONE)
+           leat__slot_at(w, place)->e.state != LEAT__ENTRY_WAITING)
         place++;
     leat__slot *s = leat__slot_at(w, place);
     w->next = place;
@@ -246,6 +248,93 @@ bool leat__window_ready(const leat__window *w, int64_t now_ns)
     return due_at(w, now_ns) <= now_ns;
 }
 
+const leat__entry *leat__window_peek(const leat__window *w, int64_t now_ns)
+{
+    if (w->still && w->out > 0)
+        return NULL;
+    uint32_t lane = ready_lane(w, now_ns);
+    if (lane != 0)
+        return &leat__lanes_first(w, lane)->e;
+    uint64_t place = fresh_place(w, w->next);
+    const leat__slot *s = leat__slot_at(w, place);
+    return place == w->tail || s->e.due_ns > now_ns ? NULL : &s->e;
+}
+
+/* ---- claiming --------------------------------------------------------- */
+
+static leat__entry *claim(leat__window *w, leat__slot *s, uint64_t place)
+{
+    assert(s->e.state == LEAT__ENTRY_WAITING);
+    if (place >= w->marked) {
+        w->marked = place + 1;
+        w->mark = s->e.id;
+    }
+    s->e.state = LEAT__ENTRY_OUT;
+    s->e.claimed = true;
+    w->alone_out &= w->out > 0;
+    w->out++;
+    w->dirty = true;
+    return &s->e;
+}
+
+void leat__window_claim(leat__window *w, leat__entry *e)
+{
+    leat__slot *s = (leat__slot *)e;
+    (void)claim(w, s, leat__slot_place(w, s));
+}
+
+leat__entry *leat__window_claim_lane(leat__window *w, uint64_t lane,
+                                     uint64_t *at)
+{
+    uint64_t place = *at ? leat__slot_at(w, *at)->after
+                         : leat__lanes_forget(w, lane);
+    for (leat__slot *s; place != 0; place = s->after) {
+        s = leat__slot_at(w, place);
+        if (s->e.lane != lane || s->e.state != LEAT__ENTRY_WAITING)
+            continue;
+        *at = place;
+        return claim(w, s, place);
+    }
+    return NULL;
+}
+
+leat__entry *leat__window_claim_upto(leat__window *w, leat__id last,
+                                     uint64_t *at)
+{
+    for (uint64_t p = *at ? *at + 1 : w->head; p < w->tail; p++) {
+        leat__slot *s = leat__slot_at(w, p);
+        if (leat__id_cmp(s->e.id, last) > 0)
+            break;
+        if (s->e.state != LEAT__ENTRY_WAITING)
+            continue;
+        *at = p;
+        return claim(w, s, p);
+    }
+    return NULL;
+}
+
+uint32_t leat__window_lane_out(const leat__window *w, uint64_t lane)
+{
+    return leat__lanes_out(w, lane, false);
+}
+
+leat__entry *leat__window_suspect(leat__window *w, uint64_t *at)
+{
+    for (uint64_t p = *at ? *at + 1 : w->head; p < w->tail; p++) {
+        leat__slot *s = leat__slot_at(w, p);
+        if (!s->e.alone || s->e.state == LEAT__ENTRY_DONE)
+            continue;
+        *at = p;
+        return &s->e;
+    }
+    return NULL;
+}
+
+uint32_t leat__window_suspects(const leat__window *w)
+{
+    return w->suspects;
+}
+
 /* ---- settling --------------------------------------------------------- */
 
 static leat__slot *came_back(leat__window *w, leat__entry *e)
@@ -259,6 +348,7 @@ void leat__window_done(leat__window *w, leat__entry *e)
 {
     leat__slot *s = came_back(w, e);
     e->state = LEAT__ENTRY_DONE;
+    w->suspects -= e->alone;
     w->dirty = true;
     if (w->lanes.held > 0)
         leat__lanes_done(w, s);
@@ -356,4 +446,10 @@ bool leat__window_passed(const leat__window *w, uint64_t *count)
 {
     *count = w->count;
     return w->count_known;
+}
+
+void leat__window_skip(leat__window *w, uint64_t count)
+{
+    w->count += count;
+    w->dirty = true;
 }

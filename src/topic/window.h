@@ -27,6 +27,9 @@
 #include <leat/source.h>
 #include <leat/topic.h>
 
+/* Out of the way of what every entry passes through. */
+#define LEAT__COLD __attribute__((noinline, cold))
+
 typedef enum leat__entry_state {
     LEAT__ENTRY_FREE = 0,
     LEAT__ENTRY_WAITING, /* not out; may have been                          */
@@ -41,7 +44,8 @@ typedef struct leat__entry {
     int64_t due_ns;    /* WAITING: not before; 0: at once                   */
     uint32_t attempts; /* times handed out so far                           */
     uint8_t state;     /* leat__entry_state                                 */
-    bool alone;        /* nothing else of the partition beside it           */
+    bool alone;        /* nothing else beside it                            */
+    bool claimed;      /* OUT, but with no user                             */
     void *user;
 } leat__entry;
 
@@ -99,6 +103,33 @@ void leat__window_done(leat__window *w, leat__entry *e);
 void leat__window_back(leat__window *w, leat__entry *e, int64_t due_ns,
                        bool uncount);
 
+/* ---- taken out of the line --------------------------------------------- */
+
+/* Entries that leave the ring by another way than a user's hands are claimed:
+ * OUT, but with no attempt counted, until they are done. */
+void leat__window_claim(leat__window *w, leat__entry *e);
+
+/* The next of this lane that waits (KEY), or of all up to the id `last`
+ * (PARTITION), claimed; NULL: no more.  Start with *at = 0, and claim them all:
+ * nothing is left to hold the lane. */
+leat__entry *leat__window_claim_lane(leat__window *w, uint64_t lane,
+                                     uint64_t *at);
+leat__entry *leat__window_claim_upto(leat__window *w, leat__id last,
+                                     uint64_t *at);
+
+/* KEY: how many of this lane users have. */
+uint32_t leat__window_lane_out(const leat__window *w, uint64_t lane);
+
+/* The next that is `alone` and not done; NULL: no more.  As above. */
+leat__entry *leat__window_suspect(leat__window *w, uint64_t *at);
+
+/* How many there are. */
+uint32_t leat__window_suspects(const leat__window *w);
+
+/* What take would look at: the entry that comes next, whether or not it may go
+ * beside what is out; NULL: none does. */
+const leat__entry *leat__window_peek(const leat__window *w, int64_t now_ns);
+
 /* Move the cursor over what is done.  Returns the `user` of each entry that
  * leaves, one a call; false: no more. */
 bool leat__window_pop(leat__window *w, void **user);
@@ -128,5 +159,9 @@ leat__id leat__window_cursor(const leat__window *w);
 
 /* Entries ever in the log up to the cursor; false: not known. */
 bool leat__window_passed(const leat__window *w, uint64_t *count);
+
+/* So many behind it were in the log and will not be read: they count as passed
+ * from now on. */
+void leat__window_skip(leat__window *w, uint64_t count);
 
 #endif

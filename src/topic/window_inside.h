@@ -9,9 +9,6 @@
 
 #include "topic/window.h"
 
-/* Out of the way of what every entry passes through. */
-#define LEAT__COLD __attribute__((noinline, cold))
-
 typedef struct leat__slot {
     leat__entry e; /* first: an entry is its slot                          */
     uint32_t told; /* the attempts that saved state tells of               */
@@ -77,6 +74,7 @@ struct leat__window {
     uint64_t marked; /* all before it, and no other, are up to the mark    */
     uint32_t cap;
     uint32_t out;
+    uint32_t suspects; /* that are alone and not done                      */
     leat_order order;
     bool turned;    /* something was handed back: look at what waits       */
     bool still;     /* PARTITION: as a lane's                              */
@@ -146,6 +144,14 @@ static inline leat__slot *leat__lanes_first(const leat__window *w,
 }
 
 void leat__lanes_took(leat__window *w, uint32_t lane);
+
+/* All of it that waits is claimed: there is nothing to hold any more.  Where
+ * that begins: the place of the oldest entry in its bucket; 0: there is
+ * none. */
+uint64_t leat__lanes_forget(leat__window *w, uint64_t lane);
+
+/* How many of it are out, those that are claimed among them or not. */
+uint32_t leat__lanes_out(const leat__window *w, uint64_t lane, bool claimed);
 
 /* What is known of an entry up to the mark: its state and attempts. */
 void leat__recall_entry(leat__recall *r, leat__entry *e);

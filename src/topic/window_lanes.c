@@ -61,13 +61,14 @@ void leat__lanes_reset(leat__window *w)
 
 /* ---- entries of a lane ------------------------------------------------ */
 
-static uint32_t count_out(const leat__window *w, uint64_t lane)
+uint32_t leat__lanes_out(const leat__window *w, uint64_t lane, bool claimed)
 {
     uint32_t n = 0;
     uint64_t place = leat__lanes_bucket(w, lane)->last;
     while (place >= w->head) {
         const leat__slot *s = leat__slot_at(w, place);
-        n += s->e.lane == lane && s->e.state == LEAT__ENTRY_OUT;
+        n += s->e.lane == lane && s->e.state == LEAT__ENTRY_OUT &&
+             (claimed || !s->e.claimed);
         place = s->before;
     }
     return n;
@@ -181,7 +182,7 @@ static uint32_t hold(leat__window *w, uint64_t lane, uint64_t first)
     l->pool[i] = (leat__lane){ .lane = lane, .first = first };
     if (lane != 0) {
         leat__bucket *b = leat__lanes_bucket(w, lane);
-        l->pool[i].out = count_out(w, lane);
+        l->pool[i].out = leat__lanes_out(w, lane, true);
         l->pool[i].chain = b->lane;
         b->lane = i;
         l->held++;
@@ -204,6 +205,19 @@ static void let_go(leat__window *w, uint32_t lane)
     }
     one->chain = l->free;
     l->free = lane;
+}
+
+uint64_t leat__lanes_forget(leat__window *w, uint64_t lane)
+{
+    uint32_t held = find(w, lane);
+    if (held != 0)
+        let_go(w, held);
+    uint64_t place = leat__lanes_bucket(w, lane)->last;
+    if (place < w->head)
+        return 0;
+    while (leat__slot_at(w, place)->before >= w->head)
+        place = leat__slot_at(w, place)->before;
+    return place;
 }
 
 bool leat__lanes_holds(const leat__window *w, const leat__slot *s)

@@ -188,6 +188,7 @@ leat_code leat__window_load(leat__window *w, const leat__window_saved *saved,
     w->count = saved->count;
     w->count_known = saved->count_known;
     w->next = w->marked = w->tail;
+    w->suspects = 0;
     w->turned = w->still = w->dirty = w->unmarked = false;
     agree(w);
     return LEAT_OK;

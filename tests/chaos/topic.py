@@ -21,6 +21,9 @@ would that refuses a lower fence (ledger.h): a consumer that was stopped inside
 its handler wakes up and does what it was about to, and nothing but a fence can
 tell.
 
+With --policies some messages fail for a time or for ever, some kill the process
+that handles them, and a second group reads along: topic_policies.py.
+
 Duplicates come from what was in flight when a fault struck, and are bounded.  A
 consumer has at most IN_FLIGHT messages in flight: so many may come again for
 each kill, each stop, and each time that one which was alive lost what it had,
@@ -38,9 +41,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from chaos import (FAULTS, Clock, Proxy, Redis, Rig, finish, judge,  # noqa
                    options, say)
 from topic_many import many_options, on_many  # noqa: E402
-from topic_run import (IN_FLIGHT, LEASE, PARTITIONS, Run,  # noqa: E402
-                       deals)
+from topic_run import (GROUP, IN_FLIGHT, LEASE, PARTITIONS,  # noqa: E402
+                       Run, deals)
+from topic_policies import BAD, Policies  # noqa: E402
 from topics import OWNER, unfenced  # noqa: E402
+from wire import ask  # noqa: E402
 
 ENTRIES = ("local out = {} for _, e in ipairs(redis.call('XRANGE', KEYS[1], "
            "'-', '+')) do out[#out + 1] = e[1] out[#out + 1] = e[2][6] end "
@@ -50,7 +55,8 @@ ENTRIES = ("local out = {} for _, e in ipairs(redis.call('XRANGE', KEYS[1], "
 class One(Run):
     """On one server that keeps what it acknowledged."""
 
-    def __init__(self, rig):
+    def __init__(self, rig, policies=None):
+        self.policies = policies
         self.clock = Clock(rig)
         self.redis = Redis(rig, clock=self.clock)
         # Consumers and producers come by doors of their own: a producer's
@@ -86,7 +92,9 @@ class One(Run):
 
     def move_clock(self, seconds, r):
         self.cut_off()
-        self.clock.set(r.choice((120, -3600, 86400)))
+        # What is delayed while it is ahead waits for so long when it is back.
+        self.clock.set(r.choice((2, -3600, 2) if self.policies else
+                                (120, -3600, 86400)))
         self.rest(seconds)
         self.clock.set(0)
 
@@ -194,6 +202,9 @@ class One(Run):
         self.proxy.heal()
         self.gate.heal()
 
+    def ask(self, key, *words):
+        return ask(self.redis.path, *words)
+
     def written(self, partition):
         flat = self.redis.ask_all(
             f'EVAL "{ENTRIES}" 1 leat:{{orders/{partition}}}:log')
@@ -231,24 +242,35 @@ def harm(run, faults):
     return run.end()
 
 
+def policies_of(o):
+    return Policies(o.seed, GROUP, PARTITIONS, o.seconds < 10) \
+        if o.policies else None
+
+
 def on_one(o):
     with Rig() as rig:
-        run = One(rig)
+        run = One(rig, policies_of(o))
         again = harm(run, schedule(o.seed, o.seconds))
         verdict = judge(rig, run.dir, o.seed, run.stuck)
         run.look_at_logs(verdict)
+        run.repetitions(verdict)
+        if run.policies:
+            run.policies.judge(run, verdict)
+            run.policies.replay(run, verdict)
         verdict["back"], verdict["fell"] = unfenced(run.redis)
-    run.repetitions(verdict)
     verdict["unsettled"] = again
+    bad = tuple(k for k in FAULTS if k != "duplicated") + (
+        "shared", "repeated", "unsettled", "misplaced", "written_twice",
+        "back", "fell") + (BAD if o.policies else ())
+    if o.policies and run.policies.order == "none":
+        bad = tuple(k for k in bad if k != "reordered")
     finish(verdict, o.tap, [
         ("hundreds of messages were acknowledged", verdict["acked"] > 500),
         ("consumers were killed and stopped",
          verdict["kills"] > 0 and verdict["pauses"] > 0),
         ("partitions changed hands",
-         run.ledgers.counts[OWNER] > 2 * PARTITIONS)],
-        tuple(k for k in FAULTS if k != "duplicated") +
-        ("shared", "repeated", "unsettled", "misplaced", "written_twice",
-         "back", "fell"))
+         run.ledgers.counts[OWNER] > 2 * PARTITIONS)] +
+        (run.policies.felt(verdict) if o.policies else []), bad)
 
 
 def main():
@@ -257,7 +279,7 @@ def main():
     if o.topology == "single":
         on_one(o)
     else:
-        on_many(o)
+        on_many(o, policies_of(o))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@
  *   timeout=MS      to be sent while the server is away (60000)
  *   window=N        sent and unconfirmed (64)
  *   republish=N     bytes held to be published again after a loss (0)
+ *   later=MS        each is delayed, by any time up to this (0: none is)
  *
  * A consumer writes down each delivery, effect, outcome of a settlement and
  * change of ownership, with partition and fence.
@@ -25,6 +26,19 @@
  *   slow=ID:MS      one takes that long, once: message ID (key << 32 | seq)
  *   limit=MS        the runner's max_processing_ms
  *   threads=N       of the runner (4); 0: receive, settle and flush in a loop
+ *   max=N           times a message is handed out before it is a dead letter
+ *   delay=MS        before the first retry (0: the library's), most_delay=MS;
+ *   jitter=0        so long exactly
+ *   fail_key=N      messages of this key fail while there is a file
+ *   fail_file=PATH
+ *
+ * Some messages have a fate, which follows from their number alone (fate_of,
+ * and Fates in support/topic_policies.py), so many of a thousand:
+ *
+ *   poison=N        always fail
+ *   flaky=N         fail at first, fewer times than max
+ *   reject=N        are rejected
+ *   crash=N         kill the process that handles them
  *
  * Both: topic=NAME partitions=N group=NAME answer=MS (the client's timeout),
  * durability=N (the class of leat_durability: 0), replicas=N of it, log=LEVEL
@@ -59,13 +73,21 @@ const char *__tsan_default_options(void)
     return "atexit_sleep_ms=0";
 }
 
-enum { BATCH = 64, OPEN_MS = 60000, END_MS = 60000, KEY_SIZE = 32 };
+enum {
+    BATCH = 64,
+    OPEN_MS = 60000,
+    END_MS = 60000,
+    KEY_SIZE = 32,
+    WHY_SIZE = 256
+};
 
 static struct {
-    const char *topic, *group, *name, *order;
+    const char *topic, *group, *name, *order, *fail_file;
     int64_t partitions, answer, led, durability, replicas, log;
-    int64_t key, keys, count, rate, timeout, window, republish;
+    int64_t key, keys, count, rate, timeout, window, republish, later;
     int64_t lease, drain, block, in_flight, batch, work, limit, threads;
+    int64_t max, delay, most_delay, jitter, fail_key, poison, flaky, reject,
+        crash;
     uint64_t slow_id;
     int64_t slow_ms;
 } o = { .topic = "orders",
@@ -84,7 +106,8 @@ static struct {
         .block = 200,
         .in_flight = 64,
         .batch = 32,
-        .threads = 4 };
+        .threads = 4,
+        .jitter = 1 };
 
 static ledger *book;
 static volatile sig_atomic_t stopping;
@@ -129,7 +152,8 @@ static bool set_text(const char *name, const char *value)
     } texts[] = { { "topic", &o.topic },
                   { "group", &o.group },
                   { "name", &o.name },
-                  { "order", &o.order } };
+                  { "order", &o.order },
+                  { "fail_file", &o.fail_file } };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (strcmp(texts[i].name, name) == 0) {
             *texts[i].at = value;
@@ -151,6 +175,7 @@ static bool set_number(const char *name, int64_t value)
         { "replicas", &o.replicas },
         { "log", &o.log },
         { "republish", &o.republish },
+        { "later", &o.later },
         { "key", &o.key },
         { "keys", &o.keys },
         { "count", &o.count },
@@ -165,6 +190,15 @@ static bool set_number(const char *name, int64_t value)
         { "work", &o.work },
         { "limit", &o.limit },
         { "threads", &o.threads },
+        { "max", &o.max },
+        { "delay", &o.delay },
+        { "most_delay", &o.most_delay },
+        { "jitter", &o.jitter },
+        { "fail_key", &o.fail_key },
+        { "poison", &o.poison },
+        { "flaky", &o.flaky },
+        { "reject", &o.reject },
+        { "crash", &o.crash },
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strcmp(numbers[i].name, name) == 0) {
@@ -302,7 +336,7 @@ static void on_published(void *arg, const leat_position *at,
                          const leat_error *e)
 {
     uint64_t id = (uint64_t)(uintptr_t)arg;
-    if (!e && at->ms == 0 && at->seq == 0)
+    if (!e && at->ms == 0 && at->seq == 0 && o.later == 0)
         die("persisted nowhere", NULL);
     if (!e)
         note_at(id, at);
@@ -312,7 +346,7 @@ static void on_published(void *arg, const leat_position *at,
 
 static void name_key(char key[KEY_SIZE], int64_t i)
 {
-    snprintf(key, KEY_SIZE, "key-%lld", (long long)(o.key + i));
+    snprintf(key, KEY_SIZE, "key-%lld", (long long)o.key + i);
 }
 
 static void find_partitions(leat_topic *t)
@@ -327,6 +361,11 @@ static void find_partitions(leat_topic *t)
     }
 }
 
+static int64_t delay_of(uint64_t id)
+{
+    return (int64_t)(id * UINT64_C(0x9E3779B97F4A7C15) >> 33) % o.later;
+}
+
 static void publish(leat_topic *t, int64_t i)
 {
     char key[KEY_SIZE], body[64];
@@ -337,8 +376,10 @@ static void publish(leat_topic *t, int64_t i)
     snprintf(body, sizeof body, "%llu", (unsigned long long)id);
     note(LEDGER_ATTEMPT, id);
     leat_msg m = { .key = leat_str(key), .body = leat_str(body) };
-    leat_code rc = leat_topic_publish(t, &m, on_published,
-                                      (void *)(uintptr_t)id, &e);
+    void *arg = (void *)(uintptr_t)id;
+    leat_code rc = o.later ? leat_topic_publish_later(t, &m, delay_of(id),
+                                                      on_published, arg, &e)
+                           : leat_topic_publish(t, &m, on_published, arg, &e);
     if (rc != LEAT_OK)
         note(rc == LEAT_EUNKNOWN ? LEDGER_UNKNOWN : LEDGER_FAIL, id);
 }
@@ -390,13 +431,18 @@ static int producer(leat_client *c, const char *dir, const char *role)
 
 /* ---- consuming -------------------------------------------------------- */
 
-static void write_down(ledger_kind kind, const leat_delivery *d,
-                       uint64_t detail)
+static uint64_t number_of(const leat_delivery *d)
 {
     char text[32];
     leat_bytes body = leat_delivery_msg(d)->body;
     snprintf(text, sizeof text, "%.*s", (int)body.n, (const char *)body.p);
-    uint64_t id = strtoull(text, NULL, 10);
+    return strtoull(text, NULL, 10);
+}
+
+static void write_down(ledger_kind kind, const leat_delivery *d,
+                       uint64_t detail)
+{
+    uint64_t id = number_of(d);
     ledger_record r = { .key = id >> 32,
                         .seq = id & 0xffffffff,
                         .id = id,
@@ -412,27 +458,90 @@ static void write_down(ledger_kind kind, const leat_delivery *d,
         wait_nap(o.slow_ms);
 }
 
-static void work(const leat_delivery *d)
+typedef enum fate { PLAIN, POISON, FLAKY, REJECTED, CRASHER } fate;
+
+/* times: how often a flaky one fails. */
+static fate fate_of(uint64_t id, uint32_t *times)
 {
-    uint32_t attempt = leat_delivery_attempt(d);
+    uint64_t luck = id * UINT64_C(0x9E3779B97F4A7C15);
+    int64_t n = (int64_t)((luck >> 40) % 1000);
+    *times = (uint32_t)(1 + (luck >> 20 & 0xfffff) %
+                                (uint64_t)(o.max > 1 ? o.max - 1 : 1));
+    const struct {
+        int64_t of;
+        fate is;
+    } fates[] = { { o.poison, POISON },
+                  { o.flaky, FLAKY },
+                  { o.reject, REJECTED },
+                  { o.crash, CRASHER } };
+    for (size_t i = 0; i < sizeof fates / sizeof *fates; i++) {
+        if (n < fates[i].of)
+            return fates[i].is;
+        n -= fates[i].of;
+    }
+    return PLAIN;
+}
+
+static bool is_denied(uint64_t id)
+{
+    return o.fail_file && id >> 32 == (uint64_t)o.fail_key &&
+           access(o.fail_file, F_OK) == 0;
+}
+
+/* What becomes of it: LEAT_ACK if it had its effect; else with a reason. */
+static leat_verdict work(const leat_delivery *d, char why[WHY_SIZE])
+{
+    uint32_t attempt = leat_delivery_attempt(d), times;
+    uint64_t id = number_of(d);
+    if (leat_delivery_error(d)) {
+        snprintf(why, WHY_SIZE, "%s", leat_delivery_error(d)->msg);
+        return LEAT_REJECT;
+    }
     write_down(LEDGER_DELIVERY, d, attempt);
     failpoint("before_effect");
     if (o.work)
         wait_nap(o.work);
+    fate f = fate_of(id, &times);
+    if (f == CRASHER)
+        (void)kill(getpid(), SIGKILL);
+    if (f == POISON || (f == FLAKY && attempt <= times) || is_denied(id)) {
+        snprintf(why, WHY_SIZE, "no %llu", (unsigned long long)id);
+        return LEAT_NACK;
+    }
+    if (f == REJECTED) {
+        snprintf(why, WHY_SIZE, "never %llu", (unsigned long long)id);
+        return LEAT_REJECT;
+    }
     write_down(LEDGER_EFFECT, d, attempt);
     failpoint("after_effect");
+    return LEAT_ACK;
 }
 
 static leat_verdict handler(leat_ctx *x, void *arg)
 {
+    char why[WHY_SIZE];
     (void)arg;
-    work(leat_ctx_delivery(x));
-    return LEAT_ACK;
+    leat_verdict v = work(leat_ctx_delivery(x), why);
+    if (v == LEAT_ACK)
+        return v;
+    return v == LEAT_NACK ? leat_ctx_fail(x, why) : leat_ctx_reject(x, why);
+}
+
+static leat_code settle(leat_delivery *d)
+{
+    char why[WHY_SIZE];
+    leat_verdict v = work(d, why);
+    if (v == LEAT_ACK)
+        return leat_delivery_ack(d);
+    return v == LEAT_NACK ? leat_delivery_fail(d, why)
+                          : leat_delivery_reject(d, why);
 }
 
 static void on_settled(void *arg, const leat_delivery *d, const leat_error *e)
 {
     (void)arg;
+    if (leat_delivery_error(d))
+        return;
     write_down(LEDGER_SETTLED, d, e ? (uint64_t)e->code : LEAT_OK);
 }
 
@@ -460,6 +569,10 @@ static leat_source *join_group(leat_topic *t)
                                     .lease_ms = o.lease,
                                     .block_ms = o.block,
                                     .drain_ms = o.drain,
+                                    .retry = { .max_attempts = (int)o.max,
+                                               .delay_ms = o.delay,
+                                               .max_delay_ms = o.most_delay,
+                                               .no_jitter = !o.jitter },
                                     .on_assign = on_assign };
     int64_t end = wait_now_ms() + OPEN_MS;
     leat_error e = { 0 };
@@ -476,10 +589,13 @@ static void say_stats(leat_source *s)
     leat_topic_source_stats v;
     leat_topic_source_stats_get(s, &v);
     printf("stats partitions=%u members=%u received=%llu redelivered=%llu "
-           "settled=%llu stale=%llu in_flight=%llu\n",
+           "settled=%llu stale=%llu in_flight=%llu retries=%llu dead=%llu "
+           "waiting=%llu\n",
            v.partitions, v.members, (unsigned long long)v.received,
            (unsigned long long)v.redelivered, (unsigned long long)v.settled,
-           (unsigned long long)v.stale, (unsigned long long)v.in_flight);
+           (unsigned long long)v.stale, (unsigned long long)v.in_flight,
+           (unsigned long long)v.retries, (unsigned long long)v.dead,
+           (unsigned long long)v.waiting);
     (void)fflush(stdout);
 }
 
@@ -540,8 +656,7 @@ static void take_turns(leat_source *s)
         return;
     failpoint("received");
     for (int i = 0; i < n; i++) {
-        work(d[i]);
-        if (leat_delivery_ack(d[i]) != LEAT_OK)
+        if (settle(d[i]) != LEAT_OK)
             die("settled twice", NULL);
         failpoint("after_settle");
     }

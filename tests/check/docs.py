@@ -9,6 +9,8 @@ from tap import ROOT, Tap, planted
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 TEST = re.compile(r"`(tests/[\w./-]+)`")
 C_BLOCK = re.compile(r"^```c\n(.*?)^```", re.DOTALL | re.MULTILINE)
+METRIC = re.compile(r'"((?:leat|messaging)_\w+_(?:total|seconds|messages|bytes|'
+                    r'owned|flight|groups))"')
 # The faults that must each have a row, by letter: how many.
 SCENARIOS = {"A": 14, "B": 11, "C": 12, "P": 10, "E": 7, "S": 10, "G": 11,
              "H": 14, "J": 7}
@@ -40,6 +42,14 @@ def missing_scenarios(text):
             if rows.count(s) != 1]
 
 
+def unlisted_metrics(root):
+    listed = (root / "docs/metrics.md").read_text()
+    names = {n for page in root.glob("src/**/*.c")
+             for n in METRIC.findall(page.read_text())}
+    return [f"{n} is not in docs/metrics.md" for n in sorted(names)
+            if f"`{n}`" not in listed]
+
+
 def uncompilable(root):
     problems = []
     for page in pages(root):
@@ -65,6 +75,10 @@ def self_test(tap):
                    missing_tests(root), "tests/none.c")
         tap.caught("self-test: an example that does not compile is caught",
                    uncompilable(root), "undeclared")
+    with planted({"docs/metrics.md": "`leat_a_total`\n",
+                  "src/x/m.c": '"leat_a_total" "leat_b_seconds"'}) as root:
+        tap.caught("self-test: a metric that is not in the list is caught",
+                   unlisted_metrics(root), "leat_b_seconds")
     tap.caught("self-test: a forgotten scenario is caught",
                missing_scenarios("| A1 | x |\n| A2 | x |\n| A2 | x |\n"),
                "A2 has 2", "A3 has 0")
@@ -76,5 +90,6 @@ t.clean("every link leads somewhere", broken_links(ROOT))
 t.clean("every test that is named exists", missing_tests(ROOT))
 t.clean("every scenario has one row", missing_scenarios(
     (ROOT / "docs/internals/scenarios.md").read_text()))
+t.clean("every metric is in docs/metrics.md", unlisted_metrics(ROOT))
 t.clean("every example in C compiles", uncompilable(ROOT))
 t.done()

@@ -29,7 +29,10 @@ CUTS = 480          # loads of a short run, in all
 GROUP = "billing"
 ME, OTHER, DEAD = "a" * 32, "b" * 32, "d" * 32
 KEEP = 86400000
-READ_ONLY = {"redis/clock", "redis/probe", "topic/there"}
+LANE = "0123456789abcdef"
+READ_ONLY = {"admin/pending", "redis/clock", "redis/probe", "topic/alive",
+             "topic/count", "topic/due", "topic/lanes", "topic/look",
+             "topic/sample", "topic/there"}
 
 
 # ---- what the scripts are given -------------------------------------------
@@ -79,15 +82,18 @@ def beat(k):
     yield (), [k], [ME, record(1), KEEP]
     yield ((["HSET", k + "b", ME, record(1, 5), OTHER, record(7, 3)],),
            [k + "b"], [ME, record(2, 5, "host 2 1"), KEEP])
+    yield (), [k + "c", k + "cb", k + "cp"], [ME, record(1), KEEP, 15000]
 
 
 def bury(k):
-    yield ((["HSET", k, ME, record(1, 5), DEAD, record(7, 3)],), [k],
+    yield ((["HSET", k, ME, record(1, 5), DEAD, record(7, 3)],
+            ["HSET", k + "b", ME, "1 2", DEAD, "1 2"]), [k, k + "b"],
            [DEAD, record(7, 3)])
 
 
 def leave(k):
-    yield (["HSET", k, ME, record(1, 5), DEAD, record(7, 3)],), [k], [ME]
+    yield ((["HSET", k, ME, record(1, 5), DEAD, record(7, 3)],
+            ["HSET", k + "b", ME, "1 2", DEAD, "1 2"]), [k, k + "b"], [ME])
 
 
 def hand(k):
@@ -96,7 +102,7 @@ def hand(k):
 
 
 def make(k):
-    yield (), [k], [8, "murmur2"]
+    yield (), [k], [8, "murmur2", "max_age", 1000, "forget", "all"]
 
 
 def renew(k):
@@ -130,27 +136,186 @@ def save(k):
             ["HSET", k + "c", "e", 9, "q", 4, "c", "1-0", "m", "3-0", "n", 1,
              "s", "", "t", ""], ["XGROUP", "CREATE", k + "l", GROUP, "1-0"]],
            [k, k + "c", k + "l"],
-           [ME, 9, 5, "3-0", "4-0", 3, "", "", GROUP, KEEP])
+           [ME, 9, 5, "3-0", "4-0", 3, "", "", GROUP, KEEP, 0])
+
+
+def pause(k):
+    yield (), [k], [1, "channel"]
+    yield (["SET", k + "p", 1],), [k + "p"], [0, "channel"]
+
+
+def seek(k):
+    """A live owner is fenced; what is put by goes as well; a new group."""
+    for n, (where, drop) in enumerate((("2-0", ""), ("end", 1))):
+        c = f"{k}{n}"
+        keys = [c + x for x in ("", "c", "l", "k", "d", "n")]
+        yield ([*log(c + "l"), ["HSET", c, "o", OTHER, "e", 9, "to", ""],
+                ["HSET", c + "c", "e", 9, "q", 4, "c", "3-0", "m", "4-0", "n",
+                 3, "s", "4-0", "t", ""],
+                ["XGROUP", "CREATE", c + "l", GROUP, "3-0"],
+                ["HSET", c + "k", "1-0", "x", "1-0m", "y"],
+                ["ZADD", c + "d", 5, "1-0"], ["ZADD", c + "n", 0, "a/1"]],
+               keys, [where, 2, GROUP, "*", KEEP, "channel", drop])
+    yield ([*log(k + "xl")], [k + "x" + x for x in
+                              ("", "c", "l", "k", "d", "n")],
+           ["start", "", GROUP, "", KEEP, "channel", ""])
+
+
+def step(number, what, entry, n=1, f=1, delay=0, error="", lane=""):
+    return [number, what, entry, n, f, delay, error, lane]
+
+
+def move(k):
+    """From the log to a lane, beside it and to the dead letters; then from
+    where it was kept to each of these, and done."""
+    keys = [k + x for x in ("", "c", "l", "k", "d", "n", "q", "b", "t", "u")]
+    owned = [*log(keys[2], 6), ["HSET", keys[0], "o", ME, "e", 9, "to", ""],
+             ["HSET", keys[1], "e", 9, "q", 4, "c", "0-0", "m", "6-0", "n", 0,
+              "s", "", "t", "", "k", 0],
+             ["XGROUP", "CREATE", keys[2], GROUP, "0-0"]]
+    state = [ME, 9, 5, "5-0", "6-0", 5, "", "", GROUP, KEEP, 0, 255]
+    out = [*step(1, "keep", "1-0", error="no", lane=LANE),
+           *step(2, "keep", "2-0", 0, 0, lane=LANE),
+           *step(3, "keep", "3-0", delay=1000, error="no"),
+           *step(4, "dead", "4-0", error="no", lane="1:a1:b"),
+           *step(5, "keep", "5-0", error="no")]
+    yield owned, keys, [*state, LANE, *out]
+
+    keys = [x + "2" for x in keys]
+    fields = [["EVAL", "redis.call('HSET', KEYS[1], ARGV[1], cmsgpack.pack("
+               "{'b', 'x'}), ARGV[1] .. 'm', cmsgpack.pack({1, 1, 0, 0, '', "
+               "'', ARGV[2], 0, '', ''}))", 1, keys[3], entry, lane]
+              for entry, lane in (("1-0", LANE), ("2-0", LANE), ("3-0", ""),
+                                  ("4-0", ""))]
+    index = [["ZADD", keys[4], 0, "1-0", 0, "3-0", 0, "4-0"],
+             ["ZADD", keys[5], 0, f"{LANE}/{1:020}{0:020}", 0,
+              f"{LANE}/{2:020}{0:020}"]]
+    owned = [["HSET", keys[0], "o", ME, "e", 9, "to", ""],
+             ["HSET", keys[1], "e", 9, "q", 4, "c", "5-0", "m", "6-0", "n", 5,
+              "s", "", "t", "", "k", 0], *log(keys[2], 6)]
+    yield ([*owned, *fields, *index], keys,
+           [*state, LANE, *step(1, "begin", "1-0", 2, 1),
+            *step(2, "done", "1-0", 2, 1),
+            *step(3, "dead", "3-0", 2, 2, error="no"),
+            *step(4, "keep", "4-0", 2, 2, 1000, "no")])
+
+
+def letter(k, at, i, group=GROUP):
+    """A dead letter."""
+    return ["XADD", k, at, "g", group, "i", i, "n", 5, "f", 5, "fm", 1, "lm",
+            2, "fe", "no", "le", "no", "e", 9, "r", "", "x", "", "c", 1, "b",
+            "body " + i]
+
+
+def dead(k):
+    """Some of this group and one of another."""
+    return [letter(k, "5-0", "1-0"), letter(k, "6-0", "2-0", "other"),
+            letter(k, "7-0", "3-0")]
+
+
+def discard(k):
+    yield dead(k), [k], ["", "5-0", "6-0", "9-0"]
+
+
+def edit(k):
+    yield dead(k), [k], ["5-0", "b", "another body"]
+
+
+def replay(k):
+    keys = [k, k + "k", k + "d", k + "n", k + "c"]
+    yield ([*dead(k), ["HSET", k + "c", "c", "3-0"]], keys,
+           ["", GROUP, 0, "5-0", "6-0", "7-0"])
+
+
+def republish(k):
+    """The second with a large body."""
+    yield (dead(k), [k, k + "l", k + "b", k + "z"],
+           ["", 0, 0, 20, "5-0", 1, "b", "body 1-0",
+            "6-0", 1, "b", "a body that is large"])
+
+
+def bounded(k):
+    """A small one, and a large one that drops old bodies."""
+    yield [*log(k)], [k], [10, 0, "", "b", "body"]
+    c = k + "x"
+    yield ([*log(c), ["HSET", c + "b", "0-1", "old"],
+            ["ZADD", c + "z", 0, "0-1"]],
+           [c, c + "b", c + "z"],
+           [10, 100, "a body that is large", "a", "x", "@large", "b"])
+
+
+def later(k):
+    yield [*log(k + "l")], [k, k + "s", k + "l"], [
+        "token", 5000, 10, "a", "x", "b", "body"]
+
+
+PACK = ("redis.call('ZADD', KEYS[1], 1, ARGV[1]) "
+        "redis.call('HSET', KEYS[2], ARGV[1], cmsgpack.pack({'b', ARGV[2]}))")
+
+
+def ripe(k):
+    """Two that are due, one of them large."""
+    keys = [k + x for x in ("l", "b", "z", "", "s")]
+    yield ([["EVAL", PACK, 2, k, k + "s", f"token {n}", n * "body"]
+            for n in (1, 20)], keys, [10, 1000, 20, 0])
+
+
+def alter(k):
+    yield (["HSET", k, "partitions", 8, "created", 5, "updated", 5],), [k], [
+        "max_age", 1000, "max_entries", 20, "forget", "all"]
+
+
+def trim(k):
+    """By number, in bulk and the rest of a node, with large bodies; up to a
+    cursor, with a group that is detached."""
+    for n, (keep, entries, abandoned, at) in enumerate((
+            (7, 250, "pin", "240-0"), (1, 6, "detach", "5-0"))):
+        key = f"{k}{n}"
+        yield ([*log(key + "l", entries),
+                ["HSET", key + "b", "1-0", "large", "3-0", "larger", "248-0",
+                 "stays"],
+                ["ZADD", key + "z", 1, "1-0", 3, "3-0", 248, "248-0"],
+                ["HSET", key + "c", "e", 9, "q", 4, "c", at],
+                ["HSET", key + "d", "e", 9, "q", 4, "c", "1-0", "i", 5],
+                ["PEXPIRE", key + "b", KEEP]],
+               [key + "l", key + "b", key + "z", key + "c", key + "e",
+                *([key + "d", key + "f"] if abandoned == "detach" else [])],
+               ["", keep, "never", abandoned, 1000, KEEP, 1000, "",
+                2 if abandoned == "detach" else 1, "here",
+                *(["gone"] if abandoned == "detach" else [])])
 
 
 CASES = {
+    "admin/discard": discard, "admin/edit": edit, "admin/replay": replay,
+    "admin/republish": republish,
+    "admin/pause": pause, "admin/seek": seek,
     "stream/ack": ack, "stream/autoclaim": autoclaim, "stream/idle": idle,
     "stream/remove": remove, "stream/take": stream_take, "topic/beat": beat,
-    "topic/bury": bury, "topic/hand": hand, "topic/leave": leave,
+    "topic/add": bounded, "topic/alter": alter, "topic/bury": bury,
+    "topic/hand": hand, "topic/later": later, "topic/leave": leave,
+    "topic/move": move, "topic/ripe": ripe,
     "topic/make": make, "topic/renew": renew, "topic/save": save,
-    "topic/take": take,
+    "topic/take": take, "topic/trim": trim, "topic/trim60": trim,
 }
 
 
 def scripts():
-    """Their names and texts, as the library has them."""
-    found = {}
+    """Their names and texts, as the library has them; what is only included
+    by others is none."""
+    found, included = {}, set()
+
+    def expand(path):
+        def include(m):
+            included.add(f"{m[1]}/{m[2]}")
+            return expand(ROOT / "src" / m[1] / "lua" / f"{m[2]}.lua")
+
+        return re.sub(r'^--#include "(\w+)/(\w+)\.lua"$', include,
+                      path.read_text(), flags=re.M)
+
     for path in sorted((ROOT / "src").glob("*/lua/*.lua")):
-        text = re.sub(r'^--#include "(\w+)/(\w+)\.lua"$', lambda m: (
-            ROOT / "src" / m[1] / "lua" / f"{m[2]}.lua").read_text(),
-            path.read_text(), flags=re.M)
-        found[f"{path.parts[-3]}/{path.stem}"] = text
-    return found
+        found[f"{path.parts[-3]}/{path.stem}"] = expand(path)
+    return {name: text for name, text in found.items()
+            if name not in included}
 
 
 # ---- what a server has ----------------------------------------------------
@@ -180,8 +345,14 @@ def look_at(w, keys):
         value = None
         if kind == "hash":
             value = pairs(w.call("HGETALL", key))
+        elif kind == "zset":
+            value = w.call("ZRANGE", key, 0, -1, "WITHSCORES")
+        elif kind == "string":
+            value = w.call("GET", key)
         elif kind == "stream":
             value = look_at_stream(w, key)
+        elif kind == "zset":
+            value = w.call("ZRANGE", key, 0, -1, "WITHSCORES")
         elif kind != "none":
             raise RuntimeError(f"{key}: cannot look at a {kind}")
         state.append((key, kind, w.call("PEXPIRETIME", key), value))

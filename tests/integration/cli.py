@@ -23,7 +23,7 @@ LEAT = os.path.abspath(sys.argv[1])
 PATTERN = sys.argv[2] if len(sys.argv) > 2 else ""
 CANARY = "canary-7f3a91c2"
 COMMANDS = ["up", "down", "status", "ping", "demo", "completion", "version",
-            "help", "context", "config", "topic", "group", "consume"]
+            "help", "context", "config", "topic", "group", "consume", "dlq"]
 VERBS = ["context ls", "context add", "context use", "context rm",
          "context show", "config show"]
 
@@ -734,8 +734,15 @@ def check_demo(p, count, killed=True):
     r = json.loads(p.out)
     equal((r["sent"], r["handled"], r["lost"], r["out_of_order"]),
           (count, count, 0, 0))
+    equal((r["retried"], r["dead_letters"], r["replayed"]), (2, 1, 1))
     equal(r["takeover_ms"] is not None, killed)
     assert "0 lost, per-key order kept" in p.err, p.err
+    poison = count // 10
+    assert re.search(rf"order {poison} failed 3 times and is a dead letter; "
+                     r"leat dlq ls orders:\nleat:   \d:\d+-\d+  billing  "
+                     rf"order-{poison} of customer-\d+  3 attempts: the "
+                     r"customer has no address\n", p.err), p.err
+    assert "replay orders --all: 1 replayed" in p.err, p.err
 
 
 def the_demo_kills_a_consumer_and_loses_nothing(h):
@@ -791,7 +798,34 @@ def the_demo_notices_what_is_missing(h):
         r = json.loads(out)
         equal((r["sent"], r["handled"] + r["lost"]), (6000, 6000))
         assert r["lost"] > 0, r
+        equal((r["retried"], r["dead_letters"]), (2, 1))
         assert f"{r['lost']} lost, per-key order kept" in err, err
+    finally:
+        p.kill()
+        server.close()
+
+
+def the_demo_notices_a_dead_letter_that_somebody_took(h):
+    """Its order is then not handled, and is not replayed."""
+    server = Server(h)
+    p = subprocess.Popen([LEAT, "demo", "-n", "6000", "-o", "json", "-u",
+                          server.url], env=h.env(), stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True)
+    take = ("for _, k in ipairs(redis.call('KEYS', 'leat-demo-*:dlq')) do "
+            "redis.call('DEL', k) end return 1")
+    try:
+        while "is a dead letter" not in p.stderr.readline():
+            assert p.poll() is None
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(server.socket)
+            s.sendall(f"EVAL \"{take}\" 0\r\n".encode())
+            s.recv(64)
+        out, err = p.communicate(timeout=90)
+        equal(p.returncode, 1)
+        r = json.loads(out)
+        equal((r["sent"], r["handled"], r["lost"]), (6000, 5999, 1))
+        equal((r["retried"], r["dead_letters"], r["replayed"]), (2, 1, 0))
+        assert "1 lost, per-key order kept" in err, err
     finally:
         p.kill()
         server.close()

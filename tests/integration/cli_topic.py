@@ -114,6 +114,13 @@ class Bench:
         end = ["--count", str(n)] if n else ["--until-idle", "1s"]
         return self.run("consume", topic, "-g", group, *end, *options, **kw)
 
+    def dead(self, topic="orders", partition=0):
+        """The dead letters of a partition, by the names of their fields."""
+        rows = self.server.call("XRANGE", f"leat:{{{topic}/{partition}}}:dlq",
+                                "-", "+")
+        rows = [[x.decode(errors="replace") for x in r[1]] for r in rows]
+        return [dict(zip(r[::2], r[1::2])) for r in rows]
+
     def lag(self, group="g", topic="orders"):
         return self.json("group", "info", topic, group)["lag"]
 
@@ -150,11 +157,14 @@ def ended(p, code, seconds=SECONDS):
 
 
 def counts(text):
-    """Of the last line of consume."""
-    m = re.search(r"(\d+) acknowledged, (\d+) to be tried again, "
-                  r"(\d+) rejected, (\d+) no message", text)
+    """Of the last line of consume: acknowledged, to be tried again, dead
+    letters, no message."""
+    m = re.search(r"(\d+) attempts: (\d+) acknowledged, (\d+) to be tried "
+                  r"again, (\d+) dead letters, (\d+) no message", text)
     assert m, text
-    return tuple(int(x) for x in m.groups())
+    attempts, *rest = (int(x) for x in m.groups())
+    equal(attempts, sum(rest[:3]))
+    return tuple(rest)
 
 
 # ---- topics -------------------------------------------------------------
@@ -367,6 +377,32 @@ def headers_type_and_partition_are_given(b):
     equal((m["type"], m["content_type"], m["partition"]),
           ("order.placed", "text/plain", 2))
     equal(b.tail("orders", "-p", "0"), [])
+
+
+def a_delayed_message_comes_later(b):
+    b.topic()
+    b.send("orders", ["later"], "--delay", "1h")
+    b.send("orders", ["soon"], "--delay", "100ms")
+    b.send("orders", ["now"])
+    equal(b.server.call("ZCARD", "leat:{orders/0}:later"), 2)
+    p = b.good("consume", "orders", "-g", "g", "-n", "2", "--format", "%v\\n")
+    equal(sorted(p.out.split()), ["now", "soon"])
+    equal(b.server.call("ZCARD", "leat:{orders/0}:later"), 1)
+    for bad in ("-1s", "soon", "999999999h"):
+        p = b.run("topic", "send", "orders", "--delay", bad, stdin=b"x\n")
+        exits(p, 64)
+    exits(b.run("topic", "send", "orders", "--delay", "1s", "-p", "0",
+                stdin=b"x\n"), 64)
+
+
+def a_large_message_is_sent_shown_and_consumed(b):
+    b.topic()
+    big = "x" * 300000
+    b.send("orders", [big, "small"])
+    equal(b.server.call("HLEN", "leat:{orders/0}:bodies"), 1)
+    equal([m["data"] for m in b.tail("orders")], [big, "small"])
+    p = b.good("consume", "orders", "-g", "g", "-n", "2", "--format", "%v\\n")
+    equal(p.out.split(), [big, "small"])
 
 
 def other_codecs_are_read_as_well(b):
@@ -617,10 +653,12 @@ def a_program_gets_body_and_attributes(b):
                        'ls -l /proc/self/fd >"$T/fds"')
     b.good("topic", "send", "orders", "-f", "-", "-p", "1", "-k", "the key",
            "-t", "the.type", "-H", "Trace-Parent:00-1", "-H", "trace_parent:2",
-           "-H", "empty:", stdin=b"first\nsecond\xff\0")
+           "-H", "empty:", "-H", "originalMessageId:7-0",
+           stdin=b"first\nsecond\xff\0")
     read, write = os.pipe()     # somebody else's, which leat was given
     p = b.consume("--exec", program, "--format", "-q", "a b", n=1,
-                  env={"LEAT_KEY": "old", "LEAT_HEADER_X": "old"},
+                  env={"LEAT_KEY": "old", "LEAT_HEADER_X": "old",
+                       "LEAT_REPLAYED_FROM": "old"},
                   pass_fds=(read, write))
     os.close(read)
     os.close(write)
@@ -635,7 +673,8 @@ def a_program_gets_body_and_attributes(b):
           {"LEAT_TOPIC": "orders", "LEAT_PARTITION": "1",
            "LEAT_POSITION": m["position"], "LEAT_ID": m["id"],
            "LEAT_KEY": "the key", "LEAT_TYPE": "the.type",
-           "LEAT_ATTEMPT": "1", "LEAT_HEADER_TRACE_PARENT": "00-1"})
+           "LEAT_ATTEMPT": "1", "LEAT_HEADER_TRACE_PARENT": "00-1",
+           "LEAT_ORIGINAL_ID": "7-0", "LEAT_HEADER_ORIGINALMESSAGEID": "7-0"})
     assert int(env["LEAT_FENCE"]) > 0
     # 0, 1, 2 and the directory that ls reads.
     equal(len([x for x in b.lines("fds") if "->" in x]), 4)
@@ -657,18 +696,89 @@ def exit_codes_are_verdicts(b):
     b.send("orders", ["good", "later", "bad", "shot"])
     program = b.script(
         'read x; echo "$x $LEAT_ATTEMPT" >>"$T/log"\n'
-        'case $x$LEAT_ATTEMPT in later1) exit 75 ;; bad*) exit 3 ;; '
+        'case $x$LEAT_ATTEMPT in later1) exit 75 ;; bad*) exit 65 ;; '
         'shot1) kill -9 $$ ;; esac')
-    p = b.consume("--retry-delay", "10ms", "--", program, n=4)
+    p = b.consume("--backoff", "fixed:10ms", "--", program, n=4)
     exits(p, 0)
     equal(b.lines("log"), ["good 1", "later 1", "later 2", "bad 1", "shot 1",
                            "shot 2"])
     equal(counts(p.err), (3, 2, 1, 0))
-    assert "exit status 75: to be tried again" in p.err
-    assert "exit status 3: rejected" in p.err
-    assert "killed by signal 9: to be tried again" in p.err
+    assert "attempt 1: exit status 75" in p.err
+    assert "attempt 1: exit status 65" in p.err
+    assert "attempt 1: killed by signal 9" in p.err
+    equal([(m["n"], m["le"]) for m in b.dead()], [("1", "exit status 65")])
     equal(b.lag(), 0)
     equal(len(b.tail("orders")), 4)
+
+
+def a_message_that_always_fails_is_a_dead_letter(b):
+    b.topic()
+    b.send("orders", ["good", "bad", "fine"])
+    program = b.script(
+        'read x; echo "$x $LEAT_ATTEMPT" >>"$T/log"; [ "$x" != bad ] && exit\n'
+        'echo "looking" >&2; printf "no \\033[1mcustomer\\n\\n" >&2; exit 3')
+    p = b.consume("--max-attempts", "3", "--backoff",
+                  "exponential:5ms..10ms,nojitter", "-e", program, n=3)
+    exits(p, 0)
+    equal(b.lines("log"), ["good 1", "bad 1", "bad 2", "bad 3", "fine 1"])
+    equal(counts(p.err), (2, 2, 1, 0))
+    equal(p.err.count("no \x1b[1mcustomer\n"), 3)   # its stderr is ours
+    assert "a dead letter after 3 attempts; leat dlq ls orders" in p.err
+    dead, = b.dead()
+    equal((dead["g"], dead["n"], dead["f"]), ("g", "3", "3"))
+    equal(dead["le"], "exit status 3: no \\x1b[1mcustomer")
+    equal(b.lag(), 0)
+
+
+def failures_are_for_good_where_that_is_wished(b):
+    b.topic()
+    b.send("orders", ["once", "later", "long"])
+    program = b.script(
+        'read x; echo "$x $LEAT_ATTEMPT" >>"$T/log"\n'
+        'case $x$LEAT_ATTEMPT in once*) exit 3 ;; later1) exit 75 ;; '
+        'long*) head -c 100000 /dev/zero | tr "\\0" "\\346" >&2; exit 1 ;; '
+        'esac')
+    p = b.consume("--on-failure", "dead", "--backoff", "fixed:10ms", "-e",
+                  program, n=3)
+    exits(p, 0)
+    equal(b.lines("log"), ["once 1", "later 1", "later 2", "long 1"])
+    equal(counts(p.err), (1, 1, 2, 0))
+    once, long = b.dead()
+    equal(once["le"], "exit status 3")
+    equal(long["le"][:23], "exit status 1: \\xe6\\xe6")
+    assert 240 < len(long["le"]) <= 255, long["le"]
+
+
+def a_program_that_cannot_be_started_costs_no_attempt(b):
+    b.topic(lines=3)
+    text = 'read x; echo "$x $LEAT_ATTEMPT" >>"$T/log"; [ $x = m0 ] && rm "$0"'
+    p = b.start("consume", "orders", "-g", "g", "-n", "3", "--max-attempts",
+                "1", "-e", b.script(text + "; exit 0"))
+    said = b""
+    while said.count(b"given back") < 2:
+        said += os.read(p.stderr.fileno(), 4096)
+        assert p.poll() is None, said
+    b.script('read x; echo "$x $LEAT_ATTEMPT" >>"$T/log"')
+    err = said.decode() + ended(p, 0)[1]
+    equal(b.lines("log"), ["m0 1", "m1 1", "m2 1"])
+    equal(counts(err), (3, 0, 0, 0))
+
+
+def nonsense_about_retries_is_refused(b):
+    b.topic(lines=1)
+    for option, text in (("--backoff", "soon"), ("--backoff", "fixed:"),
+                         ("--backoff", "fixed:1s..2s"),
+                         ("--backoff", "exponential:5s..1s"),
+                         ("--backoff", "exponential:1s,jitter"),
+                         ("--backoff", "linear:1s"), ("--backoff", "fixed:0"),
+                         ("--backoff", "x" * 100),
+                         ("--max-attempts", "-1"),
+                         ("--max-attempts", "99999999999"),
+                         ("--on-failure", "ignore"), ("--order", "all")):
+        p = b.run("consume", "orders", "-g", "g", option, text)
+        exits(p, 64)
+        assert option in p.err, p.err
+    exits(b.run("group", "info", "orders", "g"), 1)
 
 
 def a_body_that_is_not_read_is_no_error(b):
@@ -708,8 +818,8 @@ def a_program_that_runs_too_long_is_killed_with_its_children(b):
         '0) trap "" TERM; sleep 1000 & echo $! >>"$T/child"; wait ;;\n'
         '1) (trap "" TERM; exec sleep 1000) & echo $! >>"$T/child"; wait ;;\n'
         'esac')
-    p = b.consume("--max-time", "1s", "--retry-delay", "10ms", "--",
-                  program, n=1, timeout=120)
+    p = b.consume("--max-time", "1s", "--backoff", "fixed:10ms",
+                  "--max-attempts", "0", "--", program, n=1, timeout=120)
     exits(p, 0)
     attempts = b.lines("log")
     equal(attempts, [str(i + 1) for i in range(len(attempts))])
@@ -749,7 +859,11 @@ def a_program_that_does_not_end_in_time_is_killed(b):
     err = ended(p, 75)[1]
     assert "--drain" in err, err
     wait_for(lambda: not alive(int(b.lines("begun")[0])), SECONDS)
-    equal(b.lag(), 1)
+    # The attempt counts, and the message is somebody else's at once.
+    p = b.consume("-e", b.script('echo "$LEAT_ATTEMPT" >>"$T/next"', "other"),
+                  n=1)
+    exits(p, 0)
+    equal(b.lines("next"), ["2"])
 
 
 def a_second_signal_ends_at_once(b):
@@ -925,12 +1039,12 @@ def tests():
             and f.__code__.co_argcount == 1 and PATTERN in name]
 
 
-def told(e):
+def told(e, path=__file__):
     """The line of ours where it went wrong."""
     where = e.__traceback__
     line = where.tb_lineno
     while where:
-        if where.tb_frame.f_code.co_filename == __file__:
+        if where.tb_frame.f_code.co_filename == path:
             line = where.tb_lineno
         where = where.tb_next
     text = str(e).replace("\n", "\n# ")

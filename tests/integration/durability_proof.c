@@ -221,6 +221,35 @@ static void a_settlement_is_ok_only_when_it_is_on_the_replica(void **state)
     leat_topic_close(t);
 }
 
+/* What leaves the log leaves it on the replica, too, or nobody hears that it is
+ * settled. */
+static void a_dead_letter_is_ok_only_when_it_is_on_the_replica(void **state)
+{
+    leat_delivery *d[20];
+    leat_code rc = LEAT_EUNKNOWN;
+    (void)state;
+    leat_topic *t = topic_of(hasty, "t", 1);
+    add_many("t", 0, 0, 20);
+    leat_source *s = source_of(
+        t, "g", &(leat_topic_source_opts){ .order = LEAT_ORDER_NONE });
+    take_n(s, d, 20);
+    redis_pause(replica);
+    assert_int_equal(leat_delivery_reject(d[0], "no"), LEAT_OK);
+    assert_int_equal(leat_delivery_nack(d[1], 3600 * 1000), LEAT_OK);
+    assert_code(leat_source_flush(s, LONG_MS, NULL), LEAT_EUNKNOWN);
+    assert_int_equal(stats_of(s).settled, 0);
+    redis_resume(replica);
+    for (int i = 2; i < 20 && rc == LEAT_EUNKNOWN; i++) {
+        ack(d[i]);
+        rc = leat_source_flush(s, LONG_MS, NULL);
+    }
+    assert_code(rc, LEAT_OK);
+    assert_int_equal(redis_int(replica, "XLEN leat:{t/0}:dlq"), 1);
+    assert_int_equal(redis_int(replica, "HLEN leat:{t/0}:kept:g"), 2);
+    leat_source_close(s);
+    leat_topic_close(t);
+}
+
 static bool a_client_waits(void)
 {
     static char text[1 << 16];
@@ -286,11 +315,11 @@ static void many_partitions_share_their_proofs(void **state)
     {                                                                          \
         "CONFIG", "*2\r\n$11\r\nappendfsync\r\n$8\r\neverysec\r\n"             \
     }
+#define NILS4 "$-1\r\n$-1\r\n$-1\r\n$-1\r\n"
 #define SMALL_TALK                                                             \
     { "EVALSHA", "$16\r\n1763200000000000\r\n" },                              \
         { "XAUTOCLAIM", "-NOGROUP none\r\n" },                                 \
-        { "HMGET", "*4\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n" },                     \
-        { "TYPE", "+stream\r\n" },                                             \
+        { "HMGET", "*12\r\n" NILS4 NILS4 NILS4 }, { "TYPE", "+stream\r\n" },   \
     {                                                                          \
         "XADD", "$5\r\n100-7\r\n"                                              \
     }
@@ -397,6 +426,7 @@ int main(void)
         WITH(a_stream_waits_for_the_replica_too),
         WITH(a_partition_is_read_only_when_its_lease_is_on_the_replica),
         WITH(a_settlement_is_ok_only_when_it_is_on_the_replica),
+        WITH(a_dead_letter_is_ok_only_when_it_is_on_the_replica),
         WITH(a_proof_that_was_lost_is_not_taken_for_given),
         WITH(many_partitions_share_their_proofs),
         cmocka_unit_test(a_newer_server_is_asked_whether_it_is_on_disk),

@@ -66,11 +66,40 @@ static void the_produce_example_publishes_ten_thousand(void **state)
     assert_int_equal(sum, 10000);
 }
 
+/* In which order the two become dead letters is chance. */
+static void the_retry_example_replays_what_was_given_up(void **state)
+{
+    char line[512], other[512];
+    const char *refused = "order 4, attempt 1: no such item";
+    const char *failed = "order 7, attempt 3: the address cannot be read";
+    (void)state;
+    assert_true(redis_flush(server));
+    proc *p = example("retry", url);
+    assert_true(proc_line(p, line, sizeof line, 60000));
+    assert_string_equal(line, "13 handled, 4 retries, 2 dead letters");
+    assert_true(proc_line(p, line, sizeof line, 30000));
+    assert_true(proc_line(p, other, sizeof other, 30000));
+    bool first = strcmp(line, refused) == 0;
+    assert_string_equal(first ? line : other, refused);
+    assert_string_equal(first ? other : line, failed);
+    assert_true(proc_line(p, line, sizeof line, 30000));
+    assert_string_equal(line, "2 replayed");
+    assert_true(proc_line(p, line, sizeof line, 60000));
+    assert_string_equal(line, "15 handled, 4 retries, 2 dead letters");
+    ends_with(p, 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(redis_int(server, "XLEN leat:{orders/%d}:dlq", i), 0);
+        assert_int_equal(
+            redis_int(server, "HLEN leat:{orders/%d}:kept:billing", i), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_ping_example_answers),
         cmocka_unit_test(the_produce_example_publishes_ten_thousand),
+        cmocka_unit_test(the_retry_example_replays_what_was_given_up),
         cmocka_unit_test(the_stream_example_adds_and_works_off),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

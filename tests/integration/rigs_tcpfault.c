@@ -390,6 +390,36 @@ static void who_is_barred_is_cut_off_alone_and_reset_in_the_end(void **state)
     close(late);
 }
 
+/* Each has been sent more than it took when it goes, which the proxy does not
+ * see: nothing of it can arrive any more, and nobody waits for that.  Half a
+ * second for each would be ten. */
+static void resetting_those_whose_peers_are_gone_takes_no_time(void **state)
+{
+    enum { MANY = 20 };
+    int fd[MANY];
+    (void)state;
+    int near = dial();
+    say(near, "SETRANGE big 16777215 x\r\n");
+    assert_hears(near, ":16777216\r\n");
+    for (int i = 0; i < MANY; i++) {
+        fd[i] = dial_from("127.0.0.2");
+        say(fd[i], "GET big\r\n");
+        assert_hears(fd[i], "$16777216\r\n");
+    }
+    uint64_t before;
+    do { /* until all are full */
+        before = tcpfault_count(proxy).down;
+        wait_nap(100);
+    } while (tcpfault_count(proxy).down != before);
+    assert_true(tcpfault_bar(proxy, "127.0.0.2"));
+    for (int i = 0; i < MANY; i++)
+        close(fd[i]);
+    int64_t begin = wait_now_ms();
+    assert_true(tcpfault_bar(proxy, NULL));
+    assert_true(wait_now_ms() - begin < 9000);
+    close(near);
+}
+
 static void one_bit_is_flipped_where_asked(void **state)
 {
     (void)state;
@@ -517,6 +547,7 @@ int main(void)
         T(half_open_is_silent_both_ways),
         T(the_door_refuses_resets_hangs_and_opens_again),
         T(who_is_barred_is_cut_off_alone_and_reset_in_the_end),
+        T(resetting_those_whose_peers_are_gone_takes_no_time),
         T(one_bit_is_flipped_where_asked),
         T(a_line_is_injected_at_a_trigger),
         T(an_answered_command_never_reaches_the_server),

@@ -99,7 +99,7 @@ static void *read_on(void *arg)
         leat_delivery *d[64];
         int n = leat_source_receive(f->source, d, 64, 50, NULL);
         for (int k = 0; k < n; k++) {
-            int i = (int)strtol(leat_delivery_msg(d[k])->body.p, NULL, 10);
+            int i = body_number(d[k]);
             if (!atomic_exchange(&f->seen[i], 1)) {
                 atomic_fetch_add(&f->count, 1);
                 if (!leat_delivery_redelivered(d[k]) && i < last)

@@ -3,6 +3,7 @@
  * partitions are spread, move, and keep their order.
  */
 #include "support/proc.h"
+#include "topic/topic.h"
 #include "topic_cluster_help.h"
 
 static leat_client *client;
@@ -152,6 +153,84 @@ static void order_is_kept_while_partitions_move_key_by_key(void **state)
     told_free(w.l);
 }
 
+/* ---- failures --------------------------------------------------------- */
+
+enum { FAILING = 360 };
+
+/* Every message fails at first, every tenth is rejected at last. */
+static int handle_failing(leat_source *s, int *seen)
+{
+    leat_delivery *d[32];
+    int done = 0, n = leat_source_receive(s, d, 32, 50, NULL);
+    for (int i = 0; i < n; i++) {
+        char text[16] = "";
+        leat_bytes b = leat_delivery_msg(d[i])->body;
+        memcpy(text, b.p, b.n < 15 ? b.n : 15);
+        long k = strtol(text, NULL, 10);
+        seen[k]++;
+        if (leat_delivery_attempt(d[i]) == 1) {
+            (void)leat_delivery_fail(d[i], "at first");
+        } else if (k % 10 == 0) {
+            (void)leat_delivery_reject(d[i], "at last");
+            done++;
+        } else {
+            (void)leat_delivery_ack(d[i]);
+            done++;
+        }
+    }
+    return done;
+}
+
+static int64_t on_all(const char *command, const char *key)
+{
+    int64_t sum = 0;
+    for (int p = 0; p < PARTS; p++)
+        sum += redis_int(cluster_node(rig, node_of(p)), "%s leat:{t/%d}:%s",
+                         command, p, key);
+    return sum;
+}
+
+static void what_fails_is_tried_again_while_partitions_move(void **state)
+{
+    int seen[FAILING] = { 0 }, done = 0, moves = 0;
+    (void)state;
+    told *l = told_new(FAILING);
+    leat_topic *t = open_topic(client, NULL);
+    for (int i = 0; i < FAILING; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "k%d", i % KEYS);
+        must(told_publish(l, t, i, key, err));
+    }
+    must(leat_topic_flush(t, LONG_MS, err));
+    leat_topic_source_opts o = {
+        .order = LEAT_ORDER_KEY, .retry = { .delay_ms = 20, .no_jitter = true }
+    };
+    leat_error e = { 0 };
+    leat_source *s = leat_topic_source(t, "g", &o, &e);
+    assert_non_null(s);
+    int64_t end = wait_now_ms() + LONG_MS;
+    while (done < FAILING && wait_now_ms() < end) {
+        done += handle_failing(s, seen);
+        if (done > 100 * moves && moves < 3) {
+            char key[64];
+            log_key(key, sizeof key, moves);
+            assert_true(
+                cluster_move(rig, cluster_slot(key), (node_of(moves) + 1) % 3));
+            moves++;
+        }
+    }
+    assert_int_equal(done, FAILING);
+    (void)leat_source_flush(s, LONG_MS, NULL);
+    for (int i = 0; i < FAILING; i++)
+        assert_true(seen[i] >= 2);
+    wait_until(on_all("HLEN", "kept:g") == 0, LONG_MS);
+    assert_int_equal(on_all("ZCARD", "lane:g"), 0);
+    assert_int_equal(on_all("XLEN", "dlq"), FAILING / 10);
+    leat_source_close(s);
+    leat_topic_close(t);
+    told_free(l);
+}
+
 /* What the group needs to live moves as well: members, registry. */
 static void a_group_goes_on_while_its_own_keys_move(void **state)
 {
@@ -251,6 +330,54 @@ static void a_silent_node_delays_only_its_own_partitions(void **state)
     leat_topic_close(t);
     told_audit_cluster(w.l, PARTS);
     told_free(w.l);
+}
+
+/* ---- what goes by scripts --------------------------------------------- */
+
+/* Message i of 240: in turn as it is, with a large body, and delayed. */
+static void publish_by_script(leat_topic *t, told *l, int i)
+{
+    char key[16], body[300];
+    struct told_arg *a = malloc(sizeof *a);
+    *a = (struct told_arg){ l, i };
+    memset(body, ' ', sizeof body);
+    int n = snprintf(body, sizeof body, "%d", i);
+    body[n] = ' ';
+    snprintf(key, sizeof key, "k%d", i % KEYS);
+    leat_msg m = { .key = leat_str(key),
+                   .body = leat_mem(body, i % 3 == 1 ? sizeof body : 10) };
+    atomic_store(&l->m[i].accepted, true);
+    if (i % 3 == 2)
+        must(leat_topic_publish_later(t, &m, 200, told_on, a, err));
+    else
+        must(leat_topic_publish(t, &m, told_on, a, err));
+}
+
+static void caps_large_bodies_and_delays_are_at_home_on_any_node(void **state)
+{
+    reader r;
+    told *l = told_new(240);
+    (void)state;
+    leat_topic *t = open_topic(
+        client,
+        &(leat_topic_opts){ .retention = { .cap = 100, .large_body = 100 } });
+    reader_start(&r, t, "g", NULL);
+    for (int i = 0; i < l->count; i++)
+        publish_by_script(t, l, i);
+    must(leat_topic_flush(t, LONG_MS, err));
+    assert_int_equal(l->ok, l->count);
+    reader_sees_all(&r, l);
+    reader_stop(&r);
+    int64_t bodies = 0, left = 0;
+    for (int p = 0; p < PARTS; p++) {
+        redis_server *s = cluster_node(rig, node_of(p));
+        bodies += redis_int(s, "HLEN leat:{t/%d}:bodies", p);
+        left += redis_int(s, "ZCARD leat:{t/%d}:later", p);
+    }
+    assert_int_equal(bodies, l->count / 3);
+    assert_int_equal(left, 0);
+    leat_topic_close(t);
+    told_free(l);
 }
 
 /* ---- members ---------------------------------------------------------- */
@@ -354,6 +481,61 @@ static void a_topic_is_described_browsed_and_removed(void **state)
         assert_int_equal(redis_int(cluster_node(rig, i), "DBSIZE"), 0);
 }
 
+/* What the admin verbs do to partitions on several nodes. */
+static void a_group_is_set_right_on_all_nodes(void **state)
+{
+    leat_error e = { 0 };
+    leat_seek *seek = NULL;
+    leat_delivery *d[PARTS];
+    (void)state;
+    leat_topic *t = open_topic(client, NULL);
+    for (uint32_t p = 0; p < PARTS; p++)
+        must(leat_topic_publish_to(t, p, &(leat_msg){ .body = leat_str("x") },
+                                   NULL, NULL, err));
+    must(leat_topic_flush(t, LONG_MS, err));
+    leat_source *s = leat_topic_source(t, "g", NULL, &e);
+    assert_non_null(s);
+    for (int n = 0; n < PARTS;) {
+        int got = leat_source_receive(s, d + n, PARTS - n, 1000, &e);
+        n += got > 0 ? got : 0;
+    }
+    leat_pending_page *page = leat_pending_list(client, "t", "g", NULL, &e);
+    assert_non_null(page);
+    assert_int_equal(page->total, PARTS);
+    leat_pending_free(page);
+    assert_code(leat_group_seek(client, "t", "g", "start", NULL, NULL, &e),
+                LEAT_EBUSY);
+    for (int i = 0; i < PARTS; i++)
+        (void)leat_delivery_ack(d[i]);
+    must(leat_source_flush(s, LONG_MS, err));
+    must(leat_group_seek(client, "t", "g", "start",
+                         &(leat_seek_opts){ .force = true }, &seek, err));
+    assert_int_equal(seek->done, PARTS);
+    assert_int_equal(seek->again, PARTS);
+    leat_seek_free(seek);
+    for (int n = 0; n < PARTS;) { /* each once more, from all nodes */
+        int got = leat_source_receive(s, d, PARTS, 1000, &e);
+        for (int i = 0; i < got; i++, n++)
+            (void)leat_delivery_ack(d[i]);
+    }
+    must(leat_source_flush(s, LONG_MS, err));
+    must(leat_group_pause(client, "t", "g", NULL, err));
+    leat_group_info *g = leat_group_describe(client, "t", "g", NULL, &e);
+    assert_non_null(g);
+    assert_int_equal(g->lag, 0);
+    assert_int_equal(g->alive, 1);
+    assert_true(g->paused_ms > 0);
+    leat_group_info_free(g);
+    must(leat_group_resume(client, "t", "g", NULL, err));
+    assert_code(leat_group_remove(client, "t", "g", NULL, &e), LEAT_EBUSY);
+    leat_source_close(s);
+    must(leat_group_remove(client, "t", "g", NULL, err));
+    leat_topic_close(t);
+    must(leat_topic_remove(client, "t", NULL, err));
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(redis_int(cluster_node(rig, i), "DBSIZE"), 0);
+}
+
 static void following_a_topic_shows_what_comes_to_any_node(void **state)
 {
     leat_error e = { 0 };
@@ -394,6 +576,57 @@ static void a_bare_stream_is_a_topic_of_one_partition(void **state)
     }
     must(leat_source_flush(r, LONG_MS, err));
     leat_source_close(r);
+    leat_topic_close(t);
+}
+
+/* ---- what is kept ----------------------------------------------------- */
+
+static int64_t all_lengths(void)
+{
+    int64_t sum = 0;
+    for (int p = 0; p < PARTS; p++) {
+        char key[64];
+        log_key(key, sizeof key, p);
+        int64_t n = redis_int(cluster_node(rig, node_of(p)), "XLEN %s", key);
+        sum += n > 0 ? n : 0;
+    }
+    return sum;
+}
+
+/* The names of the groups, the policy and the logs are on different nodes. */
+static void owners_trim_the_partitions_of_all_nodes(void **state)
+{
+    enum { N = 600 };
+    leat_error e = { 0 };
+    leat_retention seen = { 0 };
+    leat_delivery *d;
+    leat_trimmed got;
+    (void)state;
+    leat_topic *t = open_topic(client, NULL);
+    leat_topic_source_opts o = { .lease_ms = 3000, .block_ms = 100 };
+    leat_source *s = leat_topic_source(t, "g", &o, &e);
+    assert_non_null(s);
+    for (int i = 0; i < N; i++)
+        must(leat_topic_publish_to(t, (uint32_t)(i % PARTS),
+                                   &(leat_msg){ .body = leat_str("x") }, NULL,
+                                   NULL, err));
+    must(leat_topic_flush(t, LONG_MS, err));
+    must(leat_topic_alter(client, "t", NULL,
+                          &(leat_retention){ .max_entries = 10 }, err));
+    must(leat_topic_trim(client, "t", NULL, &got, err));
+    assert_int_equal(got.removed, 0);
+    assert_int_equal(got.held, N - 10 * PARTS);
+    assert_string_equal(got.holder, "g");
+    for (int i = 0; i < N; i++) {
+        wait_until(leat_source_receive(s, &d, 1, 1000, &e) == 1, LONG_MS);
+        (void)leat_delivery_ack(d);
+    }
+    wait_until(all_lengths() == 10 * PARTS, LONG_MS);
+    leat_source_close(s);
+    /* A producer that nobody reads beside learns of a change, too. */
+    must(leat_topic_alter(client, "t", NULL, &(leat_retention){ .cap = 77 },
+                          err));
+    wait_until((leat__topic_retention(t, &seen), seen.cap == 77), LONG_MS);
     leat_topic_close(t);
 }
 
@@ -452,11 +685,15 @@ int main(void)
         TEST(a_batch_over_the_nodes_is_accepted_whole_or_not_at_all),
         TEST(order_is_kept_while_partitions_move_key_by_key),
         TEST(a_group_goes_on_while_its_own_keys_move),
+        TEST(what_fails_is_tried_again_while_partitions_move),
         TEST(a_silent_node_delays_only_its_own_partitions),
+        TEST(caps_large_bodies_and_delays_are_at_home_on_any_node),
         TEST(a_lease_that_went_back_to_an_earlier_owner_is_sorted_out),
         TEST(a_topic_is_described_browsed_and_removed),
+        TEST(a_group_is_set_right_on_all_nodes),
         TEST(following_a_topic_shows_what_comes_to_any_node),
         TEST(a_bare_stream_is_a_topic_of_one_partition),
+        TEST(owners_trim_the_partitions_of_all_nodes),
         TEST(the_command_sends_looks_and_consumes),
         TEST(a_node_comes_gets_partitions_and_goes),
     };

@@ -135,7 +135,7 @@ typedef struct reader {
 
 static inline void reader_note(reader *r, leat_delivery *d)
 {
-    int i = (int)strtol(leat_delivery_msg(d)->body.p, NULL, 10);
+    int i = body_number(d);
     int32_t part = leat_delivery_partition(d);
     if (i < 0 || i >= MOST || part < 0 || part >= PARTS)
         return;

@@ -126,6 +126,73 @@ static void a_topic_is_described_as_it_is(void **state)
     leat_topic_info_free(t);
 }
 
+/* Bodies beside the log count, others' keys do not. */
+static void a_topic_tells_its_size_rate_and_what_waits(void **state)
+{
+    leat_error e = { 0 };
+    (void)state;
+    for (int i = 0; i < 30; i++)
+        redis_do(server, "XADD " LOG " * f v", 1);
+    redis_do(server, "XADD leat:{t/2}:dlq * g g");
+    redis_do(server, "ZADD leat:{t/0}:later 5 a 6 b");
+    leat_topic_info *t = leat_topic_describe(client, "t", NULL, &e);
+    assert_non_null(t);
+    int64_t bytes = t->bytes;
+    assert_true(bytes > 30 && t->partition[0].bytes == 0);
+    assert_true(t->rate > 0 && t->partition[1].rate == t->rate);
+    assert_int_equal(t->dead, 1);
+    assert_int_equal(t->partition[2].dead, 1);
+    assert_int_equal(t->delayed, 2);
+    leat_topic_info_free(t);
+    redis_do(server, "EVAL %s 1 leat:{t/1}:bodies",
+             "redis.call('HSET', KEYS[1], 'a', string.rep('x', 100000))");
+    t = leat_topic_describe(client, "t", NULL, &e);
+    assert_true(t->bytes >= bytes + 100000);
+    leat_topic_info_free(t);
+}
+
+/* Ten entries since an hour ago are ten an hour; entries that are too large to
+ * be looked at have an unknown rate, as has all of the topic. */
+static void a_rate_is_told_by_the_newest_ids(void **state)
+{
+    leat_error e = { 0 };
+    long long now = redis_int(server, "EVAL %s 0",
+                              "return tonumber(redis.call('TIME')[1])");
+    (void)state;
+    redis_do(server, "XADD " LOG " 1-0 f v", 0);
+    for (int i = 0; i < 10; i++)
+        redis_do(server, "XADD " LOG " %lld-%d f v", 0, (now - 3600) * 1000, i);
+    leat_topic_info *t = leat_topic_describe(client, "t", NULL, &e);
+    assert_true(t->rate > 10.0 / 3600 * 0.5 && t->rate < 10.0 / 3600 * 1.01);
+    leat_topic_info_free(t);
+    redis_do(server, "EVAL %s 1 " LOG,
+             "redis.call('XADD', KEYS[1], '*', 'f', string.rep('x', 100000))",
+             1);
+    t = leat_topic_describe(client, "t", NULL, &e);
+    assert_true(t->partition[1].rate < 0 && t->rate < 0);
+    assert_true(t->partition[0].rate > 0 && t->partition[2].rate == 0);
+    leat_topic_info_free(t);
+}
+
+/* A user without the right to ask sees that it is not known. */
+static void what_may_not_be_asked_is_unknown(void **state)
+{
+    leat_error e = { 0 };
+    (void)state;
+    fill_log(0, 5);
+    redis_do(server, "ACL SETUSER guest on nopass ~* +@all -memory");
+    leat_client *guest = open_client(
+        url, &(leat_client_opts){ .user = "guest", .password = "x" });
+    leat_topic_info *t = leat_topic_describe(guest, "t", NULL, &e);
+    assert_non_null(t);
+    assert_int_equal(t->bytes, -1);
+    assert_true(t->rate < 0);
+    assert_int_equal(t->entries, 5);
+    leat_topic_info_free(t);
+    leat_client_close(guest);
+    redis_do(server, "ACL DELUSER guest");
+}
+
 static void what_is_not_there_is_said(void **state)
 {
     leat_error e = { 0 };
@@ -297,6 +364,39 @@ static void members_and_owners_are_named(void **state)
     assert_null(g->partition[2].owner);
     assert_null(g->partition[2].nonce);
     assert_int_equal(g->partition[2].epoch, 14);
+    leat_group_info_free(g);
+}
+
+/* Since the last heartbeat, by the server's clock, against the own lease. */
+static void
+a_member_lives_while_its_beat_is_younger_than_its_lease(void **state)
+{
+    (void)state;
+    redis_do(server, "HSET leat:{t}:members:g %s %s %s %s", bob,
+             "1 7 1700000000000000 0 - - bob", alice,
+             "1 9 1800000000000000 0 - 0 alice");
+    redis_do(server, "EVAL %s 1 leat:{t}:beats:g %s %s",
+             "local now = tonumber(redis.call('TIME')[1]) * 1000 "
+             "redis.call('HSET', KEYS[1], ARGV[1], now - 100000 .. ' 99000', "
+             "ARGV[2], now - 100000 .. ' 9999000', 'stray', 'x')",
+             bob, alice);
+    redis_do(server, "HSET " LEASE " o %s e 12 w dead v 1700000000123", 0,
+             alice);
+    redis_do(server, "HSET " LEASE " o %s e 12", 1, bob);
+    redis_do(server, "HSET " CURSOR " c 1-0 x 1700000000456", 2);
+    leat_group_info *g = group();
+    assert_int_equal(g->members, 2);
+    assert_int_equal(g->alive, 1);
+    assert_true(g->member[0].alive && !g->member[1].alive);
+    assert_true(g->member[0].beat_age_ms >= 100000);
+    assert_true(g->partition[0].beat_age_ms == g->member[0].beat_age_ms);
+    assert_string_equal(g->partition[0].reason, "dead");
+    assert_true(g->partition[0].changed_ms == 1700000000123);
+    assert_null(g->partition[1].reason);
+    assert_true(g->partition[1].changed_ms == 0);
+    assert_int_equal(g->partition[2].beat_age_ms, -1);
+    assert_int_equal(g->detached, 1);
+    assert_true(g->partition[2].detached_ms == 1700000000456);
     leat_group_info_free(g);
 }
 
@@ -529,6 +629,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(names_are_sorted_and_each_given_once),
         CASE(a_topic_is_described_as_it_is),
+        CASE(a_topic_tells_its_size_rate_and_what_waits),
+        CASE(a_rate_is_told_by_the_newest_ids),
+        CASE(what_may_not_be_asked_is_unknown),
         CASE(what_is_not_there_is_said),
         CASE(a_key_of_another_kind_is_an_error),
         CASE(before_the_first_read_all_is_lag),
@@ -540,6 +643,7 @@ int main(void)
         CASE(too_much_to_count_is_unknown),
         CASE(a_broken_cursor_is_an_answer_and_no_crash),
         CASE(members_and_owners_are_named),
+        CASE(a_member_lives_while_its_beat_is_younger_than_its_lease),
         CASE(an_owner_without_a_record_is_told_by_its_nonce),
         CASE(the_old_protocol_tells_the_same),
         CASE(partitions_are_merged_by_time),

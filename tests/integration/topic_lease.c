@@ -42,7 +42,7 @@ static int teardown(void **state)
 
 /* ---- calling ---------------------------------------------------------- */
 
-enum { WORDS = 8 };
+enum { WORDS = 12 };
 
 static const leat_reply *call(const leat__script *s, size_t nkeys,
                               const char *const *words)
@@ -102,7 +102,7 @@ static const char *nth(const leat_reply *r, size_t i)
 
 static const char *taken(const leat_reply *r)
 {
-    assert_int_equal(leat_reply_len(r), 10);
+    assert_int_equal(leat_reply_len(r), 12);
     assert_string_equal(nth(r, 0), "1");
     for (size_t i = 0; i < 7; i++)
         assert_int_equal(leat_reply_kind(leat_reply_at(r, i)),
@@ -515,6 +515,61 @@ static void everything_works_on_a_server_that_is_full(void **state)
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+/* ---- for who looks from outside --------------------------------------- */
+
+static void a_beat_notes_when_it_was_and_tells_of_a_pause(void **state)
+{
+    char note[64];
+    (void)state;
+    const leat_reply *r = CALL(beat, 3, MEMBERS, "leat:{t}:beats:g",
+                               "leat:{t}:paused:g", A, "1 1 0 0 - - a", KEEP,
+                               "15000");
+    assert_int_equal(leat_reply_len(r), 2);
+    redis_text(server, note, sizeof note, "HGET leat:{t}:beats:g " A);
+    assert_non_null(strstr(note, " 15000"));
+    assert_true(strtoll(note, NULL, 10) > 1600000000000);
+    assert_true(redis_int(server, "PTTL leat:{t}:beats:g") > 0);
+
+    redis_do(server, "SET leat:{t}:paused:g 77");
+    r = CALL(beat, 3, MEMBERS, "leat:{t}:beats:g", "leat:{t}:paused:g", A,
+             "1 2 0 0 - - a", KEEP, "15000");
+    assert_int_equal(leat_reply_len(r), 4);
+    assert_string_equal(nth(r, 2), "paused");
+    assert_string_equal(nth(r, 3), "77");
+
+    /* With its record the note goes. */
+    (void)CALL(leave, 2, MEMBERS, "leat:{t}:beats:g", A);
+    assert_int_equal(redis_int(server, "EXISTS leat:{t}:beats:g"), 0);
+}
+
+static void assert_why(const char *why)
+{
+    char text[32];
+    assert_string_equal(
+        redis_text(server, text, sizeof text, "HGET " LEASE " w"), why);
+    assert_true(redis_int(server, "HGET " LEASE " v") > 1600000000000);
+}
+
+static void a_lease_keeps_why_its_owner_changed(void **state)
+{
+    char epoch[40];
+    (void)state;
+    snprintf(epoch, sizeof epoch, "%s", taken(take(A)));
+    assert_why("start");
+    (void)taken(take(A));
+    assert_why("again");
+    (void)taken(take_from(B, A, "start"));
+    assert_why("dead");
+    snprintf(epoch, sizeof epoch, "%s",
+             taken(CALL(take, 3, LEASE, CURSOR, LOG, C, B, "start", "g", KEEP,
+                        "", "superseded")));
+    assert_why("superseded");
+    assert_int_equal(hand(C, epoch, ""), 1);
+    assert_why("handed");
+    (void)taken(take(A));
+    assert_why("handed");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -540,6 +595,8 @@ int main(void)
         T(but_not_before_its_start),
         T(the_group_is_shown_to_the_servers_own_tools),
         T(everything_works_on_a_server_that_is_full),
+        T(a_beat_notes_when_it_was_and_tells_of_a_pause),
+        T(a_lease_keeps_why_its_owner_changed),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -1,9 +1,10 @@
 /*
  * topic_member.c: a member of a group as a process, to be killed by a test.
  *
- *   topic_member URL TOPIC GROUP ORDER NAME MODE
+ *   topic_member URL TOPIC GROUP ORDER NAME MODE [ATTEMPTS THREADS]
  *
- * ORDER is a number of leat_order; NAME "-" is none.  MODE:
+ * ORDER is a number of leat_order; NAME "-" is none; ATTEMPTS is how often a
+ * message is handed out before it is a dead letter, else no limit.  MODE:
  *
  *   handle   run a handler that writes "BODY ATTEMPT" and acknowledges; at the
  *            body "poison" it writes that and dies by SIGKILL
@@ -61,12 +62,12 @@ static leat_verdict handle(leat_ctx *x, void *deadly)
     return LEAT_ACK;
 }
 
-static int run(bool deadly)
+static int run(bool deadly, int threads)
 {
     leat_error err = { 0 };
     static bool yes = true;
-    leat_run *r = leat_run_start(source, handle, deadly ? &yes : NULL, NULL,
-                                 &err);
+    leat_run *r = leat_run_start(source, handle, deadly ? &yes : NULL,
+                                 &(leat_run_opts){ .threads = threads }, &err);
     if (!r) {
         fprintf(stderr, "cannot run: %s\n", err.msg);
         return 1;
@@ -133,7 +134,7 @@ static int be_led(void)
 int main(int argc, char **argv)
 {
     leat_error err = { 0 };
-    if (argc != 7)
+    if (argc != 7 && argc != 9)
         return 2;
     leat_client *c = leat_client_open(argv[1], NULL, &err);
     leat_topic *t = c ? leat_topic_open(c, argv[2], NULL, &err) : NULL;
@@ -142,14 +143,17 @@ int main(int argc, char **argv)
         .order = (leat_order)strtol(argv[4], NULL, 10),
         .lease_ms = LEASE_MS,
         .block_ms = 200,
+        .retry.max_attempts = argc > 7 ? (int)strtol(argv[7], NULL, 10) : -1,
     };
+    int threads = argc > 8 ? (int)strtol(argv[8], NULL, 10) : 0;
     source = t ? leat_topic_source(t, argv[3], &o, &err) : NULL;
     if (!source) {
         fprintf(stderr, "cannot join: %s\n", err.msg);
         return 1;
     }
-    int rc = strcmp(argv[6], "led") == 0 ? be_led()
-                                         : run(strcmp(argv[6], "handle") == 0);
+    int rc = strcmp(argv[6], "led") == 0
+                 ? be_led()
+                 : run(strcmp(argv[6], "handle") == 0, threads);
     leat_topic_close(t);
     leat_client_close(c);
     return rc;

@@ -703,7 +703,7 @@ static void outcomes_are_counted(void **state)
     assert_non_null(text);
     const char *name = "messaging_client_sent_messages_total{"
                        "messaging_destination_name=\"t\","
-                       "messaging_system=\"leat\",outcome=";
+                       "messaging_system=\"leat\",result=";
     char want[256];
     snprintf(want, sizeof want, "%s\"ok\"} 7\n", name);
     assert_non_null(strstr(text, want));

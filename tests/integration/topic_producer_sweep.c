@@ -7,9 +7,10 @@
 #include "support/server.h"
 #include "topic_told.h"
 
-enum { MESSAGES = 40, FLUSH_MS = 30000, SHORT_MS = 20 };
+enum { MESSAGES = 40, FLUSH_MS = 30000, SHORT_MS = 20, HOUR_MS = 3600 * 1000 };
 
 static long refused, persisted, others;
+static leat_retention kept; /* of the topic */
 
 static leat_topic *open_topic(leat_client *c, leat_metrics *m, int replicas)
 {
@@ -20,6 +21,7 @@ static leat_topic *open_topic(leat_client *c, leat_metrics *m, int replicas)
                           .partition_header = true,
                           .replicas = replicas,
                           .replicas_ms = 1,
+                          .retention = kept,
                           .metrics = m };
     return leat_topic_open(c, "t", &o, NULL);
 }
@@ -48,8 +50,12 @@ static void work(void *arg)
     if (t) {
         leat_error e = { 0 };
         publish_all(t, l);
+        if (kept.cap)
+            (void)leat_topic_publish_later(
+                t, &(leat_msg){ .key = leat_str("a"), .body = leat_str("0") },
+                HOUR_MS, NULL, NULL, NULL);
         leat_code rc = leat_topic_flush(t, FLUSH_MS, &e);
-        if (rc != LEAT_OK)
+        if (rc != LEAT_OK && !kept.cap)
             fail_msg("flush: %s", e.msg);
     }
     leat_sink_close(k);
@@ -65,6 +71,8 @@ static void sweep(int replicas, bool forever)
     refused = persisted = others = 0;
     for (long n = 1; n < ALLOC_FAIL_MOST; n++) {
         told *l = told_new(MESSAGES + replicas);
+        if (kept.large_body)
+            told_pad(l, 50);
         assert_true(redis_flush(server));
         redis_do(server, "HSET leat:topic:gone partitions 2 partitioner java");
         redis_do(server, "SADD leat:{gone}:groups g");
@@ -93,6 +101,16 @@ static void memory_may_end_at_any_allocation(void **state)
     (void)state;
     sweep(0, true);
     assert_true(others > 0);
+}
+
+/* Messages by scripts, large and small, and delayed ones that ripen. */
+static void any_one_allocation_may_fail_where_scripts_add(void **state)
+{
+    (void)state;
+    kept = (leat_retention){ .cap = 1000, .large_body = 40 };
+    sweep(0, false);
+    kept = (leat_retention){ 0 };
+    assert_true(persisted > 0);
 }
 
 static void any_one_allocation_may_fail_while_replicas_are_awaited(void **state)
@@ -168,6 +186,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_one_allocation_may_fail),
         cmocka_unit_test(memory_may_end_at_any_allocation),
+        cmocka_unit_test(any_one_allocation_may_fail_where_scripts_add),
         cmocka_unit_test(
             any_one_allocation_may_fail_while_replicas_are_awaited),
         cmocka_unit_test(memory_may_fail_while_a_loss_is_looked_into),

@@ -393,8 +393,8 @@ static void a_removal_that_was_cut_is_finished_by_the_next(void **state)
             break;
         cuts++;
     }
-    /* 2 groups of 3 cursors, 3 leases and members; 3 logs, groups, meta. */
-    assert_int_equal(cuts, 2 * 7 + 3 + 2);
+    /* 2 groups of 3 partitions and members; 3 logs, groups, meta. */
+    assert_int_equal(cuts, 2 * 4 + 3 + 2);
     tcpfault_stop(proxy);
 }
 

@@ -84,13 +84,16 @@ what_is_given_back_comes_again_before_what_stands_behind(void **state)
     ack(d[1]);
     nothing_of(s, 20); /* the third is still out: the line stands still */
     ack(d[2]);
-    take_n(s, d, 3);
+    take_n(s, d, 1);
     assert_int_equal(body_number(d[0]), 0);
     assert_int_equal(leat_delivery_attempt(d[0]), 2);
     assert_true(leat_delivery_redelivered(d[0]));
-    assert_int_equal(body_number(d[1]), 3);
-    assert_int_equal(body_number(d[2]), 4);
-    for (int i = 0; i < 3; i++)
+    nothing_of(s, 20); /* it may fail once more: those behind wait for it */
+    ack(d[0]);
+    take_n(s, d, 2);
+    assert_int_equal(body_number(d[0]), 3);
+    assert_int_equal(body_number(d[1]), 4);
+    for (int i = 0; i < 2; i++)
         ack(d[i]);
     must(leat_source_flush(s, LONG_MS, err));
     leat_source_close(s);
@@ -106,19 +109,23 @@ static void in_key_order_other_keys_flow_past_one_that_waits(void **state)
     leat_source *s = source_of(
         t, "g", &(leat_topic_source_opts){ .order = LEAT_ORDER_KEY });
     d[0] = next_of(s);
-    assert_int_equal(leat_delivery_nack(d[0], 3600 * 1000), LEAT_OK);
+    assert_int_equal(leat_delivery_nack(d[0], 300), LEAT_OK);
+    int64_t before = wait_now_ms();
     add_keyed("orders", 0, "a", "2");
     add_keyed("orders", 0, "b", "3");
     d[0] = next_of(s);
     assert_body(d[0], "3");
     ack(d[0]);
-    nothing_of(s, 50);
     leat_source_close(s);
 
-    s = source_of(t, "g", NULL); /* the delay was the member's, not the log's */
-    take_n(s, d, 2);
+    s = source_of(t, "g",
+                  NULL); /* the delay is the group's, not the member's */
+    d[0] = next_of(s);
+    assert_true(wait_now_ms() - before >= 299);
     assert_body(d[0], "1");
     assert_int_equal(leat_delivery_attempt(d[0]), 2);
+    ack(d[0]);
+    d[1] = next_of(s);
     assert_body(d[1], "2");
     assert_int_equal(leat_delivery_attempt(d[1]), 1);
     leat_source_close(s);

@@ -110,13 +110,28 @@ static inline leat_code told_publish(told *l, leat_topic *t, int i,
     return rc;
 }
 
+/* A body that is kept beside the log of that key. */
+static inline int told_beside(redis_server *s, const char *log, const char *id)
+{
+    size_t tag = (size_t)(strrchr(log, ':') - log);
+    redisReply *r = redis_raw(s, "HGET %b:bodies %s", log, tag, id);
+    assert_non_null(r);
+    int n = r->type == REDIS_REPLY_STRING ? (int)strtol(r->str, NULL, 10) : -1;
+    freeReplyObject(r);
+    return n;
+}
+
 /* The body of an entry [id, [name, value, ...]] of the native codec. */
-static inline int told_number(const redisReply *entry)
+static inline int told_number(redis_server *s, const char *log,
+                              const redisReply *entry)
 {
     const redisReply *f = entry->element[1];
-    for (size_t i = 0; i + 1 < f->elements; i += 2)
+    for (size_t i = 0; i + 1 < f->elements; i += 2) {
         if (strcmp(f->element[i]->str, "b") == 0)
             return (int)strtol(f->element[i + 1]->str, NULL, 10);
+        if (strcmp(f->element[i]->str, "@large") == 0)
+            return told_beside(s, log, entry->element[0]->str);
+    }
     return -1;
 }
 
@@ -128,7 +143,7 @@ static inline void told_log(told *l, redis_server *s, const char *key,
     assert_non_null(r);
     assert_int_equal(r->type, REDIS_REPLY_ARRAY);
     for (size_t k = 0; k < r->elements; k++) {
-        int i = told_number(r->element[k]);
+        int i = told_number(s, key, r->element[k]);
         char id[48];
         assert_in_range(i, 0, l->count - 1);
         if (i <= last)

@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <leat/leat.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define must(call)                                                             \
@@ -62,6 +63,15 @@ static inline leat_conn *lend(leat_client *c)
 
 #define assert_code(got, want)                                                 \
     assert_string_equal(leat_code_name(got), leat_code_name(want))
+
+/* The number that a body is; bodies do not end with a zero. */
+static inline int body_number(const leat_delivery *d)
+{
+    leat_bytes body = leat_delivery_msg(d)->body;
+    char text[16];
+    snprintf(text, sizeof text, "%.*s", (int)body.n, (const char *)body.p);
+    return (int)strtol(text, NULL, 10);
+}
 
 /* How many file descriptors this process has open. */
 static inline int open_fds(void)

@@ -23,6 +23,8 @@
 
 #include <errno.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -61,19 +63,29 @@ void tcpfault__bury(tcpfault *f, conn *c)
     tcpfault__note(f, c, TCPFAULT_UP, "close", 0);
 }
 
+/* Whether some of what we sent may still arrive.  What a peer that has reset
+ * the connection had not taken is counted for ever. */
+static bool draining(int fd)
+{
+    struct tcp_info info = { 0 };
+    socklen_t len = sizeof info;
+    int left = 0;
+    if (ioctl(fd, SIOCOUTQ, &left) != 0 || left == 0)
+        return false;
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0 ||
+           info.tcpi_state != TCP_CLOSE;
+}
+
 /* RST throws away what was not yet taken by the peer's kernel; what was passed
  * on before the cut must arrive. */
 void tcpfault__reset_fd(int *fd)
 {
     struct linger now = { .l_onoff = 1 };
-    int left = 0;
     if (*fd < 0)
         return;
-    for (int i = 0; i < DRAIN_MS; i++) {
-        if (ioctl(*fd, SIOCOUTQ, &left) != 0 || left == 0)
-            break;
+    for (int64_t end = wait_now_ms() + DRAIN_MS;
+         draining(*fd) && wait_now_ms() < end;)
         wait_nap(1);
-    }
     (void)setsockopt(*fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
     tcpfault__close_fd(fd);
 }

@@ -17,9 +17,11 @@ one was killed: so with them producers are left alone.
 import contextlib
 import time
 
-from chaos import FAULTS, Rig, finish, judge, say
+from chaos import FAULTS, Rig, finish, judge, say, wait_for
 from losses import Losses
-from topic_run import IN_FLIGHT, PARTITIONS, PRODUCERS, Run, deals
+from topic_policies import BAD
+from topic_run import (DRAIN_SECONDS, IN_FLIGHT, PARTITIONS, PRODUCERS, Run,
+                       deals)
 from topics import EFFECT, OWNER
 from topologies import TOPOLOGIES, slot_of
 
@@ -34,7 +36,8 @@ def log_of(partition):
 class Many(Run):
     lease = 2.0
 
-    def __init__(self, rig, o):
+    def __init__(self, rig, o, policies=None):
+        self.policies = policies
         self.place = TOPOLOGIES[o.topology](rig, o.durability, o.replicas)
         self.producer_url = self.consumer_url = self.place.url
         self.durability = o.durability
@@ -56,6 +59,8 @@ class Many(Run):
         # gone, the group goes back.
         self.bound += IN_FLIGHT * len(self.consumers) + \
             PRODUCERS * self.rate * OVERLAP
+        if self.policies:
+            self.policies.bound += IN_FLIGHT + PRODUCERS * self.rate * OVERLAP
         self.losses.begin(self.place.failovers())
         yield r
         self.place.heal()
@@ -186,6 +191,9 @@ class Many(Run):
     def heal_servers(self):
         self.place.heal()
 
+    def ask(self, key, *words):
+        return self.place.call(key, *words)
+
     def written(self, partition):
         key = log_of(partition)
         for at, fields in self.place.call(key, "XRANGE", key, "-", "+"):
@@ -193,14 +201,24 @@ class Many(Run):
             yield (int(ms), int(seq)), fields[5].decode()
 
     def producers_ended(self):
+        if self.policies:
+            self.wait_ripe()
         self.losses.unasked(self.place.failovers())
         self.losses.read(self, PARTITIONS)
         self.gone = self.losses.gone()
 
+    def wait_ripe(self):
+        """What is delayed is in no log, and not gone."""
+        def look():
+            for w in list(self.consumers):
+                self.policies.revive(self, w)
+            return self.policies.ripe(self)
+        wait_for(look, DRAIN_SECONDS, "nothing is delayed")
+
     def gone_unseen(self):
         """Of what is gone, what had no effect either."""
-        return sum(not self.ledgers.marked(self.ledgers.effected, r)
-                   for r in self.gone)
+        return sum(not self.ledgers.marked(self.ledgers.effected, r) and
+                   not self.ledgers.doomed(r.id) for r in self.gone)
 
     def drained(self):
         return self.ledgers.read().missing == self.gone_unseen()
@@ -209,6 +227,8 @@ class Many(Run):
         verdict = judge(self.rig, self.dir, seed, self.stuck)
         self.losses.read(self, PARTITIONS)
         self.look_at_logs(verdict)
+        if self.policies:
+            self.policies.judge(self, verdict)
         self.show(self.losses.judge(verdict))
         if not self.lossless:
             verdict["lost"] = max(verdict["lost"] - self.gone_unseen(), 0)
@@ -249,6 +269,9 @@ def many_options(p):
                    help="that class 3 waits for; all by default")
     p.add_argument("--republish", action="store_true",
                    help="what is lost is published again")
+    p.add_argument("--policies", action="store_true",
+                   help="some messages fail, for a time or for ever, and "
+                        "some kill")
     p.add_argument("--only", help="one fault, again and again")
 
 
@@ -260,11 +283,11 @@ def decks(o):
     return found
 
 
-def on_many(o):
+def on_many(o, policies=None):
     """Harm to servers and to processes in turn, as long as there is time."""
     with Rig() as rig:
         rig.moves = 0
-        run = Many(rig, o)
+        run = Many(rig, o, policies)
         run.started = time.monotonic()
         with rig.kept_if_bad():
             run.works()
@@ -277,16 +300,18 @@ def on_many(o):
             again = run.end()
             verdict = run.judge(o.seed)
             verdict["unsettled"] = again
-            bad = faults_of(o)
+            if policies:
+                policies.replay(run, verdict)
+            bad = faults_of(o, policies)
             rig.bad = any(verdict[k] for k in bad)
     finish(verdict, o.tap, [
         ("hundreds of messages were acknowledged", verdict["acked"] > 300),
         ("messages had effects", run.ledgers.counts[EFFECT] > 300),
-        ("partitions had owners", run.ledgers.counts[OWNER] >= PARTITIONS)],
-        bad)
+        ("partitions had owners", run.ledgers.counts[OWNER] >= PARTITIONS)] +
+        (policies.felt(verdict) if policies else []), bad)
 
 
-def faults_of(o):
+def faults_of(o, policies=None):
     bad = [k for k in FAULTS if k != "duplicated"] + [
         "shared", "repeated", "unsettled", "undetected", "imagined",
         "misdated", "miscounted"]
@@ -296,4 +321,8 @@ def faults_of(o):
         bad.remove("reordered")
     else:
         bad += ["misplaced", "written_twice"]
+    if policies:
+        bad += BAD
+        if policies.order == "none" and "reordered" in bad:
+            bad.remove("reordered")
     return tuple(bad)

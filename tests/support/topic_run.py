@@ -25,6 +25,7 @@ THREADS = 2
 LEASE = 1.0
 RATE = 400          # messages a second, of each producer
 DRAIN_SECONDS = 120
+DRAINS = 10         # so often
 SAFE = 1000         # the keys of the last round
 GROUP = "billing"
 
@@ -38,6 +39,7 @@ class Run:
     republish = 0
     lease = LEASE
     rate = RATE
+    policies = None     # topic_policies.py
     started = 0.0
 
     def __init__(self, rig):
@@ -45,6 +47,9 @@ class Run:
         self.dir = rig.dir / "ledgers"
         self.dir.mkdir()
         self.ledgers = Ledgers(self.dir, keep=False)
+        if self.policies:
+            self.rate = min(self.rate, self.policies.rate)
+            self.ledgers.doomed = self.policies.fates.doomed
         self.bound = 0      # duplicates there may be
         self.stuck = 0
         self.born = 0
@@ -52,6 +57,8 @@ class Run:
         self.leaving = []
         self.producers = [self.producer(n) for n in range(PRODUCERS)]
         self.consumers = [self.consumer() for _ in range(LEAST + 1)]
+        if self.policies:
+            self.policies.begin(self)
 
     def worker(self, verb, url, role, **more):
         return Worker(self.rig, verb, url, self.dir, role,
@@ -67,6 +74,9 @@ class Run:
         self.born += 1
         if name is None:
             name = f"c{self.born}" if self.born % 2 else ""
+        if self.policies:   # who dies often must be missed seldom
+            name = name or (f"c{self.born}" if self.born % 4 else "")
+            more = {**self.policies.options(), **more}
         w = self.worker("consume", self.consumer_url, f"c{self.born}",
                         name=name, lease=int(self.lease * 1000),
                         in_flight=IN_FLIGHT, threads=THREADS,
@@ -82,7 +92,8 @@ class Run:
             if w.alive():
                 w.go_on()
         for w in self.consumers + self.producers:
-            if not w.alive():
+            if not w.alive() and not (self.policies and
+                                      self.policies.revive(self, w)):
                 raise RuntimeError(f"{w.role} ended with "
                                    f"{w.process.returncode}")
 
@@ -116,6 +127,8 @@ class Run:
     def cut_off(self):
         """All lose the server for a while."""
         self.bound += THREADS * (len(self.consumers) + len(self.leaving))
+        if self.policies:
+            self.policies.bound += THREADS
 
     # What is done to the processes.  Each fault: nominal seconds and the
     # numbers it needs, from the schedule.
@@ -191,7 +204,8 @@ class Run:
         for w in workers:
             code = w.ended(max(end - time.monotonic(), 0.1))
             # The signal itself ends only who had not begun yet.
-            if code not in (0, -signal.SIGTERM):
+            if code not in (0, -signal.SIGTERM) and not (
+                    self.policies and code == -signal.SIGKILL):
                 say(f"{what} {w.role} ended with {code}")
                 self.stuck += 1
 
@@ -199,16 +213,34 @@ class Run:
         return self.ledgers.read().missing == 0
 
     def drain(self, what):
-        try:
-            wait_for(self.drained, DRAIN_SECONDS, "drained")
-        except TimeoutError:
-            say(f"{what}: {self.ledgers.missing} acknowledged messages "
-                f"without an effect")
+        """Who dies of what he handles may take long; as long as something
+        happens it is waited for."""
+        seen = None
+
+        def look():
+            for w in list(self.consumers) if self.policies else ():
+                self.policies.revive(self, w)
+            return self.drained() and \
+                (not self.policies or self.policies.drained(self))
+        for _ in range(DRAINS):
+            try:
+                wait_for(look, DRAIN_SECONDS, "drained")
+                return
+            except TimeoutError:
+                if not self.policies or \
+                        seen == (seen := self.policies.progress(self)):
+                    break
+        say(f"{what}: {self.ledgers.missing} acknowledged messages "
+            f"without an effect")
+        if self.policies:
+            self.policies.complain(self)
 
     def last_round(self):
         """Nothing of what was is unsettled: a new member is alone and gets
         new messages only.  How many it got besides."""
         before = self.ledgers.read().twice
+        if self.policies:
+            self.policies.fates.over()
         w = self.consumer("")
         p = self.worker("produce", self.producer_url, "last", key=SAFE,
                         keys=64, count=256)
@@ -222,23 +254,37 @@ class Run:
         """Position and body of all that is in its log, in order."""
         raise NotImplementedError
 
-    def look_at_logs(self, verdict):
-        """What the producers left there, in its order."""
-        late = misplaced = again = 0
-        for i in range(PARTITIONS):
-            last, seen = {}, set()
-            for _, text in self.written(i):
-                key, seq = divmod(int(text), 1 << 32)
-                again += text in seen
-                seen.add(text)
+    def ask(self, key, *words):
+        """A command, to the server that has this key."""
+        raise NotImplementedError
+
+    def late(self, logs, without=()):
+        """Those that stand behind a later one of their key."""
+        for log in logs:
+            last = {}
+            for number in log:
+                key, seq = number >> 32, number & 0xffffffff
+                if number in without:
+                    continue
                 if seq < last.get(key, 0):
-                    late += 1
-                    misplaced += self.ledgers.was_acked(key, seq)
+                    yield key, seq
                 last[key] = max(seq, last.get(key, 0))
-        verdict["late"] = late
-        verdict["misplaced"] = misplaced
-        verdict["written_twice"] = again
-        verdict["reordered"] = abs(verdict["reordered"] - late)
+
+    def look_at_logs(self, verdict):
+        """What the producers left there, in its order.  What has become a dead
+        letter had no effect that could be out of order."""
+        logs = [[int(text) for _, text in self.written(i)]
+                for i in range(PARTITIONS)]
+        late = list(self.late(logs))
+        seen = list(self.late(logs, self.policies.dead)) \
+            if self.policies else late
+        verdict["late"] = len(late)
+        verdict["misplaced"] = sum(
+            self.ledgers.was_acked(*x) for x in late
+            if not self.policies or self.policies.in_order(x[0]))
+        verdict["written_twice"] = sum(len(log) - len(set(log))
+                                       for log in logs)
+        verdict["reordered"] = abs(verdict["reordered"] - len(seen))
 
     def producers_ended(self):
         """Nothing is published any more but for the last round."""
@@ -257,6 +303,8 @@ class Run:
         self.producers_ended()
         self.drain("the run")
         self.step("drained")
+        if self.policies:
+            self.policies.read_letters(self)
         for w in self.consumers:
             w.terminate()
         self.through(self.consumers + self.leaving, "consumer")

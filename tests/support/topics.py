@@ -25,10 +25,11 @@ Record = namedtuple("Record", "kind key seq id place fence detail ns who")
 class Ledgers:
     """What the workers wrote down, taken in as it grows."""
 
-    def __init__(self, directory, keep=True):
+    def __init__(self, directory, keep=True, doomed=lambda number: False):
         self.directory = directory
         self.offsets = {}
         self.keep = keep        # the records, not only their sums
+        self.doomed = doomed    # such have no effect, and are not missed
         self.records = []
         self.acked, self.effected = {}, {}  # key: a byte for each seq
         self.missing = 0        # acknowledged, without an effect
@@ -74,10 +75,12 @@ class Ledgers:
         if r.kind in self.kept:
             self.kept[r.kind].append(r)
         if r.kind == ACK and self.mark(self.acked, r):
-            self.missing += not self.marked(self.effected, r)
+            self.missing += not self.marked(self.effected, r) and \
+                not self.doomed(r.id)
         elif r.kind == EFFECT:
             if self.mark(self.effected, r):
-                self.missing -= bool(self.marked(self.acked, r))
+                self.missing -= bool(self.marked(self.acked, r)) and \
+                    not self.doomed(r.id)
             else:
                 self.twice += 1
         elif r.kind == OWNER:

@@ -2,13 +2,18 @@
 -- beat.lua: a member says that it lives, and reads what all say.
 --
 -- KEYS   1 members of the group (hash: nonce -> record)
+--        2 beats of the group (hash: nonce -> "<when, ms> <lease, ms>"), for
+--          who looks from outside and has not watched; may be left out
+--        3 since when the group is paused (string); may be left out
 -- ARGV   1 our nonce
 --        2 our record, "1 <beat> <born> <rest>"; born is 0 in the first beats,
 --          then the number we were given; "+<born>" makes the record again
 --          where it is gone
 --        3 milliseconds after which a forgotten group is swept away
+--        4 our lease in milliseconds, with KEYS 2
 -- result nonce, record, nonce, record, ...: all members; ours is missing where
---        it was gone and was not to be made again
+--        it was gone and was not to be made again; then "paused", since when,
+--        if it is
 --
 -- born orders the lives of one name.  It is the server's clock, but above that
 -- of every other record: a clock that ran back makes no new life an old one.
@@ -49,9 +54,19 @@ if write then
     redis.call('HSET', KEYS[1], ARGV[1],
                version .. ' ' .. beat .. ' ' .. born .. ' ' .. rest)
     redis.call('PEXPIRE', KEYS[1], ARGV[3])
+    if KEYS[2] then
+        redis.call('HSET', KEYS[2], ARGV[1],
+                   string.format('%.0f ', now_us() / 1000) .. ARGV[4])
+        redis.call('PEXPIRE', KEYS[2], ARGV[3])
+    end
     -- Only a hint, so that a user without rights to the channel lacks nothing.
     if told then
         redis.pcall('PUBLISH', KEYS[1], ARGV[1])
     end
 end
-return redis.call('HGETALL', KEYS[1])
+local out = redis.call('HGETALL', KEYS[1])
+local paused = KEYS[3] and redis.call('GET', KEYS[3])
+if paused then
+    out[#out + 1], out[#out + 2] = 'paused', paused
+end
+return out

@@ -1,3 +1,4 @@
+--#include "redis/clock.lua"
 -- hand.lua: give a lease up.
 --
 -- KEYS   1 lease
@@ -17,6 +18,7 @@ if lease[1] ~= ARGV[1] or lease[2] ~= ARGV[2] then
 end
 -- First a write that Redis allows when it is full.
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
-redis.call('HSET', KEYS[1], 'o', '', 'to', ARGV[3])
+redis.call('HSET', KEYS[1], 'o', '', 'to', ARGV[3], 'w', 'handed',
+           'v', string.format('%.0f', now_us() / 1000))
 redis.pcall('PUBLISH', ARGV[4], ARGV[1])
 return 1

@@ -12,19 +12,29 @@
 --       8 t       attempts that the mark does not tell
 --       9 group   whose mirror group shows the cursor to Redis's own tools
 --      10 keep    milliseconds until an unused lease is garbage
+--      11 k       the owner knows the steps up to this number to be carried
+--                 out, see move.lua
 --
 -- result "1"  saved
---        "0"  the lease is another's: nothing was done
+--        "0"  the lease is another's, or this server has lost steps: nothing
+--             was done
 --        "2"  a later save of the same owner is there already
 --
 -- The owner knows the whole state and sends it whole, so a save may be repeated
 -- after a lost answer.  One that was held up on an old connection arrives with
 -- an old number and does nothing: the cursor never goes back.
+--
+-- A server that went back in time (a failover, a crash) may lack steps that the
+-- owner saw carried out.  What it says is settled then is not where it went, so
+-- the owner has to begin anew with what this server knows.
 local lease = redis.call('HMGET', KEYS[1], 'o', 'e')
 if lease[1] ~= ARGV[1] or lease[2] ~= ARGV[2] then
     return '0'
 end
-local cursor = redis.call('HMGET', KEYS[2], 'q', 'c')
+local cursor = redis.call('HMGET', KEYS[2], 'q', 'c', 'k')
+if tonumber(cursor[3] or '0') < tonumber(ARGV[11]) then
+    return '0'
+end
 if tonumber(cursor[1] or '0') >= tonumber(ARGV[3]) then
     return '2'
 end

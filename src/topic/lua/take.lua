@@ -1,10 +1,14 @@
 --#include "redis/clock.lua"
+--#include "topic/ids.lua"
 -- take.lua: take the lease of a partition, and read where its group stands.
 --
--- KEYS   1 lease   hash: o owner's nonce or "", e epoch, to promised nonce or ""
+-- KEYS   1 lease   hash: o owner's nonce or "", e epoch, to promised nonce or "",
+--                  w why it last changed hands: "start", "handed", "dead",
+--                  "superseded", "again" or "seek", v when, in milliseconds
 --        2 cursor  hash: e epoch, c last settled position, m read mark,
 --                  n entries ever added up to c ("" unknown), s settled ranges,
---                  t attempts, q number of the last save, b c at the start
+--                  t attempts, q number of the last save, k of the last step,
+--                  b c at the start, i and x as in trimming.lua
 --        3 log     stream
 -- ARGV   1 our nonce
 --        2 nonce judged dead, or ""
@@ -12,9 +16,13 @@
 --        4 name of the group, mirrored for the server's own tools
 --        5 milliseconds after which a forgotten lease is swept away
 --        6 position that we know the group to have reached, or ""
--- result {"1", epoch, c, m, n, s, t, b, f, w}   it is ours
+--        7 why the nonce of ARGV 2 has to go: "dead", if it is left out, or
+--          "superseded"
+-- result {"1", epoch, c, m, n, s, t, b, f, w, g, h}   it is ours
 --             f last id of the log, if that has fallen behind the group, which
 --             was at w; else both ""
+--             g how many entries were trimmed that are not settled, "0" some
+--             may have been, up to h; else both ""
 --        {"0", nonce}                  it is this one's, or promised to it
 -- states free | promised to us or to the dead | the dead's | ours  ->  ours,
 --        always with a higher epoch, which fences all who had it before
@@ -31,8 +39,8 @@
 
 local me, dead, start = ARGV[1], ARGV[2], ARGV[3]
 local known = ARGV[6] or ''
-local lease = redis.call('HMGET', KEYS[1], 'o', 'e', 'to')
-local cur = redis.call('HMGET', KEYS[2], 'c', 'm', 'n', 's', 't', 'e', 'b')
+local lease = redis.call('HMGET', KEYS[1], 'o', 'e', 'to', 'w')
+local cur = redis.call('HMGET', KEYS[2], 'c', 'm', 'n', 's', 't', 'e', 'b', 'x')
 
 local function yields(nonce)
     return not nonce or nonce == '' or nonce == me or
@@ -46,23 +54,11 @@ if (not owner or owner == '') and not yields(to) then
     return {'0', to}
 end
 
--- What the stream says of itself; nil where there is none, which XINFO would
--- call an error.
-local function stream()
-    if redis.call('EXISTS', KEYS[3]) == 0 then
-        return nil
-    end
-    local flat, facts = redis.call('XINFO', 'STREAM', KEYS[3]), {}
-    for i = 1, #flat, 2 do
-        facts[flat[i]] = flat[i + 1]
-    end
-    return facts
-end
+local facts = stream_facts(KEYS[3])
 
 -- A new group's position and how many entries were added up to it.
 local function begin()
     if start == 'start' or start == 'end' then
-        local facts = stream()
         if not facts then
             return '0-0', '0'
         end
@@ -96,22 +92,8 @@ if new then
     m, s, t, b = c, '', '', c
 end
 
--- What is no position is nowhere.
-local function above(x, y)
-    local xm, xs = string.match(x, '^(%d+)-(%d+)$')
-    local ym, ys = string.match(y, '^(%d+)-(%d+)$')
-    if not xm or not ym then
-        return false
-    end
-    if xm ~= ym then
-        return tonumber(xm) > tonumber(ym)
-    end
-    return tonumber(xs) > tonumber(ys)
-end
-
 -- Where it started it may be ahead of the log without having lost anything.
 local OVERLAP_MS = 10000
-local facts = stream()
 local last, fell, was = facts and facts['last-generated-id'] or '0-0', '', ''
 local top = above(c, m) and c or m
 if above(top, last) and (top ~= b or (new and known ~= '')) then
@@ -124,14 +106,48 @@ if above(top, last) and (top ~= b or (new and known ~= '')) then
     m, n, s, t = c, '', '', ''
 end
 
+-- How many behind the cursor are gone, by no doing of the group's: what the log
+-- ever had and has not.  Where the oldest entry is not behind the cursor that is
+-- not known before it was read; where the server does not count, only that a
+-- group which was detached may have missed some.
+local function gone()
+    local first = facts and facts['first-entry']
+    local oldest = first and first[1] or last
+    if new or fell ~= '' or not facts or (first and not above(oldest, c)) then
+        return '', ''
+    end
+    local added, at = tonumber(facts['entries-added']), tonumber(n)
+    if not added or not at then
+        local some = cur[8] and above(last, c)
+        return some and '0' or '', some and oldest or ''
+    end
+    local lost = added - at - tonumber(facts['length'])
+    if lost <= 0 then
+        return '', ''
+    end
+    return string.format('%.0f', lost), oldest
+end
+local missing, upto = gone()
+
 local epoch = string.format('%.0f', math.max(
     (tonumber(lease[2]) or 0) + 1, (tonumber(cur[6]) or 0) + 1, now_us()))
 
+local function why()
+    if owner == me then
+        return 'again'
+    elseif owner and owner ~= '' then
+        return ARGV[7] or 'dead'
+    end
+    return owner and lease[4] or 'start'
+end
+
 -- First a write that Redis allows when it is full.
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
-redis.call('HSET', KEYS[1], 'o', me, 'e', epoch, 'to', '')
+redis.call('HSET', KEYS[1], 'o', me, 'e', epoch, 'to', '', 'w', why(),
+           'v', string.format('%.0f', now_us() / 1000))
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
-redis.call('HSET', KEYS[2], 'e', epoch, 'q', '0')
+redis.call('HSET', KEYS[2], 'e', epoch, 'q', '0', 'k', '0')
+redis.call('HDEL', KEYS[2], 'i', 'x')
 if new then
     redis.call('HSET', KEYS[2], 'b', c)
 end
@@ -140,4 +156,5 @@ if new or fell ~= '' then
 end
 -- BUSYGROUP says that it is there.
 redis.pcall('XGROUP', 'CREATE', KEYS[3], ARGV[4], c, 'MKSTREAM')
-return {'1', epoch, c, m or c, n or '', s or '', t or '', b or '', fell, was}
+return {'1', epoch, c, m or c, n or '', s or '', t or '', b or '', fell, was,
+        missing, upto}

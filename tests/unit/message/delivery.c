@@ -58,6 +58,7 @@ static void deliver(struct fake *f, leat_delivery *d, int64_t lease_ms)
                           .fence = 77,
                           .position = { 5, 6, 7 },
                           .from = leat_str("orders"),
+                          .replayed = leat_str("3:17-0"),
                           .msg = { .body = leat_str("hello") } };
     leat__delivery_arm(d, &f->base, leat__deadline_ns(lease_ms));
 }
@@ -74,6 +75,8 @@ static void a_delivery_tells_where_it_came_from(void **state)
     assert_int_equal(leat_delivery_attempt(&d), 2);
     assert_true(leat_delivery_redelivered(&d));
     assert_int_equal(leat_delivery_fence(&d), 77);
+    assert_true(
+        leat_bytes_eq(leat_delivery_replayed_from(&d), leat_str("3:17-0")));
     assert_null(leat_delivery_error(&d));
     assert_in_range(leat_delivery_left_ms(&d), 1, 1000);
     deliver(&f, &d, -1);

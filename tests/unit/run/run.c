@@ -64,6 +64,32 @@ static void a_verdict_settles_its_message(void **state)
     scripted_free(s);
 }
 
+static leat_verdict release_once(leat_ctx *x, void *arg)
+{
+    atomic_int *calls = arg;
+    (void)leat_ctx_nack(x, 5000); /* said, but not returned */
+    return atomic_fetch_add(calls, 1) == 0 ? LEAT_RELEASE : LEAT_ACK;
+}
+
+static void what_is_released_comes_back_as_if_never_out(void **state)
+{
+    atomic_int calls = 0;
+    scripted *s = scripted_open(false, -1);
+    leat_run_stats st;
+    (void)state;
+    scripted_add(s, 1, 0, NULL);
+    leat_run *r = start(s, release_once, &calls, (leat_run_opts){ 0 });
+    AWAIT(scripted_settled(s) == 1);
+    AWAIT((leat_run_stats_get(r, &st), st.in_flight == 0));
+    assert_int_equal(leat_run_stop(r, 0, NULL), LEAT_OK);
+    assert_int_equal(calls, 2);
+    assert_int_equal(st.released, 1);
+    assert_int_equal(scripted_entry(s, 0)->releases, 1);
+    assert_int_equal(scripted_entry(s, 0)->nacks, 0);
+    assert_int_equal(scripted_entry(s, 0)->attempts, 1);
+    scripted_free(s);
+}
+
 static leat_verdict count_calls(leat_ctx *x, void *arg)
 {
     (void)x;
@@ -269,9 +295,11 @@ static void metrics_tell_what_happened(void **state)
         "messaging_client_consumed_messages_total{messaging_destination_name="
         "\"script\",messaging_system=\"leat\"} 20\n",
         "messaging_process_duration_seconds_count{messaging_destination_name="
-        "\"script\",messaging_system=\"leat\"} 19\n",
-        "verdict=\"ack\"} 19\n",
-        "verdict=\"reject\"} 1\n",
+        "\"script\",messaging_system=\"leat\",result=\"ack\"} 19\n",
+        "leat_run_settled_messages_total{messaging_destination_name="
+        "\"script\",messaging_system=\"leat\",result=\"ack\"} 19\n",
+        "leat_run_settled_messages_total{messaging_destination_name="
+        "\"script\",messaging_system=\"leat\",result=\"reject\"} 1\n",
         "leat_run_in_flight{messaging_destination_name=\"script\","
         "messaging_system=\"leat\"} 0\n",
     };
@@ -334,6 +362,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_verdict_settles_its_message),
+        cmocka_unit_test(what_is_released_comes_back_as_if_never_out),
         cmocka_unit_test(an_undecodable_message_is_rejected_unseen),
         cmocka_unit_test(no_settlement_is_lost_or_doubled),
         cmocka_unit_test(no_more_than_max_in_flight_are_ever_out),

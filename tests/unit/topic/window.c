@@ -382,6 +382,124 @@ static void lanes_that_stop_again_leave_the_others_in_order(void **state)
     leat__window_free(w);
 }
 
+/* ---- claimed ---------------------------------------------------------- */
+
+static void what_is_claimed_is_not_handed_out_nor_counted(void **state)
+{
+    leat__window *w = fresh_window(LEAT_ORDER_KEY);
+    leat__entry *a, *e;
+    uint64_t at = 0;
+    (void)state;
+    push(w, 1, 7);
+    push(w, 2, 7);
+    push(w, 3, 8);
+    push(w, 4, 7);
+    assert_takes(w, 0, &a, 1);
+    assert_int_equal(leat__window_lane_out(w, 7), 1);
+    for (uint64_t n = 2; n <= 4; n += 2) {
+        e = leat__window_claim_lane(w, 7, &at);
+        assert_int_equal(e->id.ms, n);
+        assert_int_equal(e->attempts, 0);
+    }
+    assert_null(leat__window_claim_lane(w, 7, &at));
+    assert_int_equal(leat__window_lane_out(w, 7), 1);
+    assert_int_equal(leat__window_out(w), 3);
+    assert_takes(w, 0, &e, 3);
+    assert_takes_nothing(w, 0);
+    done(w, e);
+    done(w, a);
+    assert_int_equal(pop(w), 1);
+    leat__window_free(w);
+}
+
+/* Those before it that were never handed out are told to be so. */
+static void what_is_claimed_and_done_is_settled_for_the_next_owner(void **state)
+{
+    leat__window *w = fresh_window(LEAT_ORDER_KEY);
+    leat__entry *e;
+    uint64_t at = 0;
+    (void)state;
+    push(w, 1, 8);
+    push(w, 2, 7);
+    push(w, 3, 8);
+    e = leat__window_claim_lane(w, 7, &at);
+    assert_true(leat__window_dirty(w));
+    done(w, e);
+    leat__window_saved s = save(w);
+    assert_int_equal(s.mark.ms, 2);
+    assert_texts(s, "2-0", "1-0=0");
+    leat__window_free(w);
+}
+
+static void a_lane_that_was_given_back_is_claimed_whole(void **state)
+{
+    leat__window *w = fresh_window(LEAT_ORDER_KEY);
+    leat__entry *a, *b, *e;
+    uint64_t at = 0;
+    (void)state;
+    push(w, 1, 7);
+    push(w, 2, 7);
+    push(w, 3, 7);
+    push(w, 4, 9);
+    assert_takes(w, 0, &a, 1);
+    assert_takes(w, 0, &b, 2);
+    leat__window_back(w, a, 0, true);
+    assert_int_equal(leat__window_claim_lane(w, 7, &at)->id.ms, 1);
+    assert_int_equal(leat__window_claim_lane(w, 7, &at)->id.ms, 3);
+    assert_null(leat__window_claim_lane(w, 7, &at));
+    assert_takes(w, 0, &e, 4);
+    done(w, b); /* nothing holds the lane any more */
+    push(w, 5, 7);
+    assert_takes(w, 0, &e, 5);
+    leat__window_free(w);
+}
+
+static void a_partition_is_claimed_up_to_one(void **state)
+{
+    leat__window *w = fresh_window(LEAT_ORDER_PARTITION);
+    leat__entry *e[4], *x;
+    uint64_t at = 0;
+    (void)state;
+    push_all(w, 1, 6);
+    for (uint64_t n = 0; n < 4; n++)
+        assert_takes(w, 0, &e[n], n + 1);
+    done(w, e[0]);
+    done(w, e[2]);
+    leat__window_back(w, e[1], 0, true);
+    leat__window_back(w, e[3], 0, true);
+    assert_int_equal(leat__window_claim_upto(w, id(3), &at)->id.ms, 2);
+    assert_null(leat__window_claim_upto(w, id(3), &at));
+    done(w, e[1]);
+    assert_int_equal(pop(w), 3);
+    for (uint64_t n = 4; n <= 6; n++)
+        assert_takes(w, 0, &x, n);
+    leat__window_free(w);
+}
+
+static void suspects_are_counted_until_they_are_done(void **state)
+{
+    leat__window *w = loaded(LEAT_ORDER_NONE, 0, 3, "", "1-0=3,3-0=2");
+    leat__entry *e;
+    uint64_t at = 0;
+    (void)state;
+    push_all(w, 1, 4);
+    assert_int_equal(leat__window_suspects(w), 2);
+    assert_int_equal(leat__window_suspect(w, &at)->id.ms, 1);
+    assert_int_equal(leat__window_suspect(w, &at)->id.ms, 3);
+    assert_null(leat__window_suspect(w, &at));
+    assert_int_equal(leat__window_peek(w, 0)->id.ms, 1);
+    assert_takes(w, 0, &e, 1);
+    assert_int_equal(leat__window_peek(w, 0)->id.ms, 2);
+    done(w, e);
+    assert_int_equal(leat__window_suspects(w), 1);
+    at = 0;
+    leat__window_claim(w, leat__window_suspect(w, &at));
+    assert_takes(w, 0, &e, 2);
+    assert_takes(w, 0, &e, 4);
+    assert_null(leat__window_peek(w, 0));
+    leat__window_free(w);
+}
+
 static void what_was_never_begun_does_not_count(void **state)
 {
     leat__window *w = fresh_window(LEAT_ORDER_PARTITION);
@@ -811,6 +929,12 @@ int main(void)
         cmocka_unit_test(what_is_due_again_comes_before_what_is_new),
         cmocka_unit_test(many_that_wait_come_by_their_times),
         cmocka_unit_test(lanes_that_stop_again_leave_the_others_in_order),
+        cmocka_unit_test(what_is_claimed_is_not_handed_out_nor_counted),
+        cmocka_unit_test(
+            what_is_claimed_and_done_is_settled_for_the_next_owner),
+        cmocka_unit_test(a_lane_that_was_given_back_is_claimed_whole),
+        cmocka_unit_test(a_partition_is_claimed_up_to_one),
+        cmocka_unit_test(suspects_are_counted_until_they_are_done),
         cmocka_unit_test(what_was_never_begun_does_not_count),
         cmocka_unit_test(settled_runs_are_kept_as_ranges),
         cmocka_unit_test(attempts_are_kept_where_the_mark_is_wrong),

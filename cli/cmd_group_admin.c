@@ -1,0 +1,352 @@
+/*
+ * cmd_group_admin.c: leat group seek, pause, resume, rm and pending.
+ */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+static const char *plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+/* "12 messages", or that nobody knows how many; malloced. */
+static char *messages(int64_t n)
+{
+    return n < 0 ? copy("an unknown number of messages")
+                 : format("%lld message%s", (long long)n, plural(n));
+}
+
+static int refused(leat_client *client, cli *c, const leat_error *err)
+{
+    if (err->code == LEAT_EBUSY)
+        return fail_with(c->args[1], err,
+                         "stop its members first, or give --force");
+    return group_fail(client, c->args[0], c->args[1], err);
+}
+
+/* ---- seek ------------------------------------------------------------- */
+
+static const column seek_columns[] = {
+    { "partition", COLUMN_ID, false }, { "from", COLUMN_TEXT, false },
+    { "to", COLUMN_TEXT, false },      { "skipped", COLUMN_COUNT, false },
+    { "again", COLUMN_COUNT, false },  { "kept", COLUMN_COUNT, false },
+    { "done", COLUMN_BOOL, false },
+};
+
+static void show_seek(output *out, const leat_seek *s)
+{
+    for (uint32_t i = 0; i < s->partitions; i++) {
+        const leat_seek_partition *p = &s->partition[i];
+        output_number(out, p->partition);
+        output_position(out, p->from);
+        output_position(out, p->to);
+        output_count(out, p->skipped);
+        output_count(out, p->again);
+        output_number(out, p->kept);
+        output_bool(out, p->done);
+    }
+}
+
+/* Up to three digits; what is behind them. */
+static const char *thousandths(const char *s, int *out)
+{
+    *out = 0;
+    for (int worth = 100; worth > 0 && *s >= '0' && *s <= '9'; worth /= 10)
+        *out += worth * (*s++ - '0');
+    return s;
+}
+
+/* 2026-01-31, with T12:34, T12:34:56, .789 and Z behind it: of the clock in
+ * Greenwich.  False: it is none. */
+static bool date_parse(const char *text, int64_t *ms)
+{
+    static const char *const forms[] = { "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M",
+                                         "%Y-%m-%d" };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        struct tm t = { 0 };
+        const char *end = strptime(text, forms[i], &t);
+        int part = 0;
+        if (!end)
+            continue;
+        if (i == 0 && *end == '.')
+            end = thousandths(end + 1, &part);
+        end += *end == 'Z';
+        *ms = (int64_t)timegm(&t) * 1000 + part;
+        return *end == '\0' && *ms >= 0;
+    }
+    return false;
+}
+
+/* --to as the library wants it, which refuses what is none; malloced. */
+static char *to_text(leat_client *client, const char *text, int *code)
+{
+    int64_t ms;
+    *code = 0;
+    if (text[0] == '@' && date_parse(text + 1, &ms))
+        return format("@%lld", (long long)ms);
+    if (duration_parse(text, &ms))
+        return from_text(client, text, code);
+    return copy(text);
+}
+
+static bool may_seek(cli *c, const char *to, const leat_seek *s, int *code)
+{
+    char *skipped = messages(s->skipped), *again = messages(s->again);
+    char *question = format(
+        "seek group %s of topic %s to %s: %s skipped, %s to come again%s",
+        c->args[1], c->args[0], to, skipped, again,
+        value_on(c, "drop") ? ", what is put by dropped" : "");
+    bool yes = confirmed(c, question, code);
+    free(question);
+    free(again);
+    free(skipped);
+    return yes;
+}
+
+static void note_seek(cli *c, const leat_seek *s, bool dry)
+{
+    char *skipped = messages(s->skipped), *again = messages(s->again);
+    note("%s%s of %s: %u of %u partition%s set; %s skipped, %s to come again",
+         dry ? "dry run: " : "", c->args[1], c->args[0], s->done, s->partitions,
+         plural(s->partitions), skipped, again);
+    free(again);
+    free(skipped);
+}
+
+/* What was done is shown also where it failed midway. */
+static int seek_now(cli *c, leat_client *client, const char *to,
+                    const leat_seek_opts *o, output *out, bool *shown)
+{
+    leat_seek *s = NULL;
+    leat_error err = { 0 };
+    leat_code got = leat_group_seek(client, c->args[0], c->args[1], to, o, &s,
+                                    &err);
+    *shown = s != NULL;
+    if (s) {
+        show_seek(out, s);
+        note_seek(c, s, o->dry_run);
+    }
+    leat_seek_free(s);
+    return got == LEAT_OK ? 0 : refused(client, c, &err);
+}
+
+/* Refused before the question, not after it. */
+static int check_idle(cli *c, leat_client *client)
+{
+    leat_error err = { 0 };
+    if (value_on(c, "force") ||
+        leat_group_remove(client, c->args[0], c->args[1],
+                          &(leat_remove_opts){ .dry_run = true },
+                          &err) == LEAT_OK)
+        return 0;
+    return refused(client, c, &err);
+}
+
+static int ask_and_seek(cli *c, leat_client *client, const char *to,
+                        output *out, bool *shown)
+{
+    int code = 0;
+    leat_seek *s = NULL;
+    leat_error err = { 0 };
+    leat_seek_opts o = { .one = value_text(c, "partition") != NULL,
+                         .partition = (uint32_t)value_count(c, "partition"),
+                         .dry_run = true,
+                         .force = value_on(c, "force"),
+                         .drop = value_on(c, "drop") };
+    if (value_on(c, "dry-run"))
+        return seek_now(c, client, to, &o, out, shown);
+    code = check_idle(c, client);
+    if (code == 0 && leat_group_seek(client, c->args[0], c->args[1], to, &o, &s,
+                                     &err) != LEAT_OK)
+        code = refused(client, c, &err);
+    o.dry_run = false;
+    if (code == 0 && may_seek(c, to, s, &code))
+        code = seek_now(c, client, to, &o, out, shown);
+    leat_seek_free(s);
+    return code;
+}
+
+int run_group_seek(cli *c)
+{
+    int code;
+    bool shown = false;
+    const char *where = value_text(c, "to");
+    if (!where)
+        return fail(EXIT_USAGE,
+                    "--to start, end, @TIME, a time ago such as 10m, or an id "
+                    "MS-SEQ",
+                    "where should it read on?");
+    output *out = output_open(c, seek_columns,
+                              sizeof seek_columns / sizeof *seek_columns, false,
+                              &code);
+    leat_client *client = out ? client_open(c, value_text(c, "url"),
+                                            "leat-group", &code)
+                              : NULL;
+    char *to = client ? to_text(client, where, &code) : NULL;
+    if (to)
+        code = ask_and_seek(c, client, to, out, &shown);
+    free(to);
+    leat_client_close(client);
+    if (!shown && out)
+        output_drop(out);
+    int printed = shown ? output_close(out) : 0;
+    return code ? code : printed;
+}
+
+/* ---- pause and resume ------------------------------------------------- */
+
+static int set_paused(cli *c, bool yes)
+{
+    int code;
+    leat_error err = { 0 };
+    const char *topic = c->args[0], *name = c->args[1];
+    leat_client *client = client_open(c, value_text(c, "url"), "leat-group",
+                                      &code);
+    if (!client)
+        return code;
+    leat_code got = yes ? leat_group_pause(client, topic, name, NULL, &err)
+                        : leat_group_resume(client, topic, name, NULL, &err);
+    if (got != LEAT_OK)
+        code = group_fail(client, topic, name, &err);
+    else
+        note("group %s of %s is %s", name, topic, yes ? "paused" : "resumed");
+    leat_client_close(client);
+    return code;
+}
+
+int run_group_pause(cli *c)
+{
+    return set_paused(c, true);
+}
+
+int run_group_resume(cli *c)
+{
+    return set_paused(c, false);
+}
+
+/* ---- rm --------------------------------------------------------------- */
+
+static int remove_group(cli *c, leat_client *client, const char *what)
+{
+    int code = 0;
+    leat_error err = { 0 };
+    leat_remove_opts o = { .force = value_on(c, "force"),
+                           .dead = value_on(c, "dead-letters") };
+    char *question = format("remove %s", what);
+    if (value_on(c, "dry-run"))
+        note("dry run: %s would be removed", what);
+    else if (confirmed(c, question, &code)) {
+        if (leat_group_remove(client, c->args[0], c->args[1], &o, &err) !=
+            LEAT_OK)
+            code = refused(client, c, &err);
+        else
+            note("removed %s", what);
+    }
+    free(question);
+    return code;
+}
+
+int run_group_rm(cli *c)
+{
+    int code;
+    leat_client *client = client_open(c, value_text(c, "url"), "leat-group",
+                                      &code);
+    if (!client)
+        return code;
+    leat_error err = { 0 };
+    leat_group_info *g = leat_group_describe(client, c->args[0], c->args[1],
+                                             NULL, &err);
+    code = g ? check_idle(c, client)
+             : group_fail(client, c->args[0], c->args[1], &err);
+    if (g && code == 0) {
+        char *lag = messages(g->lag);
+        char *what = format(
+            "group %s of topic %s with %s not settled%s", g->group, g->topic,
+            lag, value_on(c, "dead-letters") ? " and its dead letters" : "");
+        code = remove_group(c, client, what);
+        free(what);
+        free(lag);
+    }
+    leat_group_info_free(g);
+    leat_client_close(client);
+    return code;
+}
+
+/* ---- pending ---------------------------------------------------------- */
+
+static const column pending_columns[] = {
+    { "partition", COLUMN_ID, false },  { "position", COLUMN_TEXT, false },
+    { "state", COLUMN_TEXT, false },    { "attempts", COLUMN_COUNT, false },
+    { "failures", COLUMN_COUNT, true }, { "age_s", COLUMN_REAL, false },
+    { "due", COLUMN_TIME, false },      { "error", COLUMN_TEXT, false },
+    { "lane", COLUMN_TEXT, true },      { "replayed_from", COLUMN_TEXT, true },
+};
+
+static void show_pending(output *out, const leat_pending_page *page)
+{
+    for (size_t i = 0; i < page->count; i++) {
+        const leat_pending *p = &page->item[i];
+        output_number(out, p->partition);
+        output_position(out, p->position);
+        output_text(out, leat_pending_state_name(p->state));
+        output_number(out, p->attempts);
+        output_number(out, p->failures);
+        output_real(out, (double)p->age_ms / 1000);
+        if (p->due_ms > 0)
+            output_number(out, p->due_ms);
+        else
+            output_null(out);
+        output_text(out, p->error);
+        output_text(out, p->lane);
+        output_text(out, p->origin);
+    }
+    if (page->next)
+        note("%zu of %lld%s; the next: --after %s", page->count,
+             (long long)page->total, page->whole ? "" : " or more", page->next);
+}
+
+static leat_pending_sort sort_of(const char *word)
+{
+    return strcmp(word, "attempts") == 0   ? LEAT_PENDING_BY_ATTEMPTS
+           : strcmp(word, "position") == 0 ? LEAT_PENDING_BY_POSITION
+                                           : LEAT_PENDING_BY_AGE;
+}
+
+static int list_pending(cli *c, leat_client *client, output *out)
+{
+    leat_error err = { 0 };
+    int64_t limit = value_count(c, "limit");
+    leat_pending_opts o = { .one = value_text(c, "partition") != NULL,
+                            .partition = (uint32_t)value_count(c, "partition"),
+                            .sort = sort_of(value_text(c, "sort")),
+                            .limit = limit < INT32_MAX ? (int)limit : INT32_MAX,
+                            .after = value_text(c, "after") };
+    leat_pending_page *p = leat_pending_list(client, c->args[0], c->args[1], &o,
+                                             &err);
+    if (!p)
+        return group_fail(client, c->args[0], c->args[1], &err);
+    show_pending(out, p);
+    leat_pending_free(p);
+    return 0;
+}
+
+int run_group_pending(cli *c)
+{
+    int code;
+    output *out = output_open(c, pending_columns,
+                              sizeof pending_columns / sizeof *pending_columns,
+                              false, &code);
+    leat_client *client = out ? client_open(c, value_text(c, "url"),
+                                            "leat-group", &code)
+                              : NULL;
+    if (client)
+        code = list_pending(c, client, out);
+    leat_client_close(client);
+    if (out && code == 0)
+        return output_close(out);
+    if (out)
+        output_drop(out);
+    return code;
+}

@@ -1,0 +1,77 @@
+--#include "redis/clock.lua"
+--#include "topic/kept.lua"
+-- replay.lua: dead letters of one group and partition become retries that are
+-- due.
+--
+-- KEYS  1 dlq     stream of dead letters, see admin/dlq.h
+--       2 kept    3 due   4 lane   of the group, as in kept.lua
+--       5 cursor  of the group
+-- ARGV  1 "1": only tell what would be done
+--       2 group
+--       3 partition: with the id, the name under which it is remembered
+--       4... ids of dead letters
+-- result for each id:
+--       "1"  it is moved
+--       "0"  there is none, or it is another group's
+--       "2"  its message waits for a retry already
+--       "3"  the group is gone
+--       "4"  there is no message in it
+-- states dead  ->  kept and due, as if it was never handed out
+--
+-- The same again finds "0": nothing is moved twice.
+
+local DLQ, KEPT, DUE, LANE = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local dry, group, partition = ARGV[1] == '1', ARGV[2], ARGV[3]
+local known = redis.call('EXISTS', KEYS[5]) == 1
+local now = math.floor(now_us() / 1000)
+redis.call('ZCARD', DUE) -- is there anything else of that name?
+
+-- Its head by name, and the message's fields; nil: it is no dead letter.
+local function open(entry)
+    local head, fields, inside = {}, {}, false
+    for i = 1, #entry, 2 do
+        if inside then
+            fields[#fields + 1] = entry[i]
+            fields[#fields + 1] = entry[i + 1]
+        else
+            head[entry[i]] = entry[i + 1]
+            inside = entry[i] == 'c'
+        end
+    end
+    return inside and head or nil, fields
+end
+
+local function replay(id)
+    local found = redis.call('XRANGE', DLQ, id, id)[1]
+    if not found then
+        return '0'
+    end
+    local head, fields = open(found[2])
+    if not head or not string.match(head.i or '', '^%d+%-%d+$') or
+       #fields == 0 then
+        return '4'
+    end
+    if head.g ~= group then
+        return '0'
+    end
+    if not known then
+        return '3'
+    end
+    if redis.call('HEXISTS', KEPT, head.i) == 1 then
+        return '2'
+    end
+    if dry then
+        return '1'
+    end
+    redis.call('XDEL', DLQ, id) -- first: Redis allows it when it is full
+    redis.call('HSET', KEPT, head.i, cmsgpack.pack(fields))
+    kept_put(KEPT, DUE, LANE, head.i,
+             {0, 0, 0, 0, '', '', '', now, partition .. ':' .. id, ''})
+    return '1'
+end
+
+local out = {}
+for i = 4, #ARGV do
+    out[#out + 1] = replay(ARGV[i])
+end
+return out

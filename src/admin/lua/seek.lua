@@ -1,0 +1,73 @@
+--#include "redis/clock.lua"
+-- seek.lua: a group reads a partition from another place on.
+--
+-- KEYS  1 lease   2 cursor   3 log   as in take.lua
+--       4 kept    5 due      6 lane  as in kept.lua
+-- ARGV  1 where   "start", "end", or an id: the cursor, beyond the end: the end
+--       2 n       entries ever added up to that id, or "" not known
+--       3 group
+--       4 whose lease may be taken away: a nonce, "" nobody's, "*" anybody's
+--       5 milliseconds after which a forgotten lease is swept away
+--       6 channel on which the change is told
+--       7 "1": what is put by is forgotten, too
+-- result {"1", c}      done, and this is the cursor
+--        {"0", nonce}  the lease is this one's: nothing was done
+-- states ours | another's | free  ->  free, with a higher epoch: whoever had it
+--        is refused from now on, and the next to take it reads on from c
+--
+-- Twice is as good as once.
+
+local where, count = ARGV[1], ARGV[2]
+local lease = redis.call('HMGET', KEYS[1], 'o', 'e')
+local owner = lease[1] or ''
+if owner ~= '' and ARGV[4] ~= '*' and owner ~= ARGV[4] then
+    return {'0', owner}
+end
+
+local facts = {}
+if redis.call('EXISTS', KEYS[3]) == 1 then
+    local flat = redis.call('XINFO', 'STREAM', KEYS[3])
+    for i = 1, #flat, 2 do
+        facts[flat[i]] = flat[i + 1]
+    end
+end
+local last, added = facts['last-generated-id'] or '0-0', facts['entries-added']
+
+local function above(x, y)
+    local xm, xs = string.match(x, '^(%d+)-(%d+)$')
+    local ym, ys = string.match(y, '^(%d+)-(%d+)$')
+    if xm ~= ym then
+        return tonumber(xm) > tonumber(ym)
+    end
+    return tonumber(xs) > tonumber(ys)
+end
+
+local c, n = where, count
+if where == 'start' then
+    c = '0-0'
+    n = added and string.format('%.0f', added - facts['length']) or ''
+elseif where == 'end' or above(where, last) then
+    c = last
+    n = added and string.format('%.0f', added) or ''
+end
+
+local cursor = redis.call('HMGET', KEYS[2], 'e')
+local epoch = string.format('%.0f', math.max(
+    (tonumber(lease[2]) or 0) + 1, (tonumber(cursor[1]) or 0) + 1, now_us()))
+
+-- First a write that Redis allows when it is full.
+redis.call('PEXPIRE', KEYS[1], ARGV[5])
+redis.call('HSET', KEYS[1], 'o', '', 'e', epoch, 'to', '', 'w', 'seek',
+           'v', string.format('%.0f', now_us() / 1000))
+redis.call('PEXPIRE', KEYS[1], ARGV[5])
+redis.call('HSET', KEYS[2], 'e', epoch, 'q', '0', 'c', c, 'm', c, 'n', n,
+           's', '', 't', '', 'b', c)
+local set = redis.pcall('XGROUP', 'SETID', KEYS[3], ARGV[3], c)
+if set.err then -- somebody destroyed it, or there is no log yet
+    redis.pcall('XGROUP', 'CREATE', KEYS[3], ARGV[3], c)
+end
+if ARGV[7] == '1' then
+    redis.call('UNLINK', KEYS[4], KEYS[5], KEYS[6])
+end
+redis.pcall('PUBLISH', ARGV[6], '')
+return {'1', c}

@@ -1,0 +1,349 @@
+/*
+ * remove.c: removing a group, or a topic, and all that is known of it.
+ *
+ * Slot by slot, since a cluster keeps them in different places, and by UNLINK,
+ * since a log may be large.  The order lets a run that was cut short be run
+ * again to the end: a group stays in the set of groups until its keys are gone,
+ * the meta, which tells how many partitions there are, until all else is gone,
+ * and the name stays listed until the meta is.
+ *
+ * Whoever still has the topic open may bring keys back: stop them first.  Those
+ * who read it are asked for and in the way; those who write it are not known.
+ */
+#include "admin/group.h"
+#include "base/mem.h"
+#include "redis/script.h"
+#include <leat/dlq.h>
+
+#include <stdio.h>
+
+enum { LEND_MS = 5000, GROUPS_AT_ONCE = 100, STEPS = 1000000 };
+
+typedef struct removal {
+    leat_conn *conn;
+    const leat__topic_at *topic;
+} removal;
+
+/* ---- keys ------------------------------------------------------------- */
+
+/* All of one slot at once. */
+typedef struct doomed {
+    leat__key key[8];
+    size_t n;
+} doomed;
+
+static void doom_part(const removal *x, doomed *d, uint32_t i, const char *word,
+                      const char *group)
+{
+    const leat__topic_at *t = x->topic;
+    leat__key_part(&d->key[d->n++], t->prefix, t->name, t->meta.legacy, i, word,
+                   group);
+}
+
+static leat_code unlink_all(const removal *x, const doomed *d, leat_error *err)
+{
+    leat_bytes argv[1 + sizeof d->key / sizeof *d->key] = { leat_str(
+        "UNLINK") };
+    for (size_t i = 0; i < d->n; i++)
+        argv[1 + i] = leat__key_bytes(&d->key[i]);
+    return leat_conn_send(x->conn, argv, 1 + d->n, NULL, err);
+}
+
+static void ignore(void *arg, const leat_reply *r, const leat_error *e)
+{
+    (void)arg;
+    (void)r;
+    (void)e;
+}
+
+/* Of the log, which stays; there may be neither. */
+static leat_code destroy_mirror(const removal *x, uint32_t i, const char *group,
+                                leat_error *err)
+{
+    const leat__topic_at *t = x->topic;
+    leat__key log;
+    leat__key_log(&log, t->prefix, t->name, t->meta.legacy, i);
+    return leat_conn_send(x->conn,
+                          LEAT_ARGS(leat_str("XGROUP"), leat_str("DESTROY"),
+                                    leat__key_bytes(&log), leat_str(group)),
+                          &(leat_send_opts){ .fn = ignore }, err);
+}
+
+/* ---- a group ---------------------------------------------------------- */
+
+static leat_code unlink_partition(const removal *x, uint32_t i,
+                                  const char *group, bool mirror,
+                                  leat_error *err)
+{
+    doomed d = { .n = 0 };
+    for (const char *const *w = leat__group_words; *w; w++)
+        doom_part(x, &d, i, *w, group);
+    leat_code rc = unlink_all(x, &d, err);
+    if (rc == LEAT_OK && mirror)
+        rc = destroy_mirror(x, i, group, err);
+    return rc;
+}
+
+/* All of one group but its name.  The logs' mirror groups go with the logs, or
+ * by themselves. */
+static leat_code unlink_group(const removal *x, const char *group, bool mirror,
+                              leat_error *err)
+{
+    const leat__topic_at *t = x->topic;
+    doomed d = { .n = 3 };
+    leat_code rc = LEAT_OK;
+    for (uint32_t i = 0; rc == LEAT_OK && i < t->meta.partitions; i++)
+        rc = unlink_partition(x, i, group, mirror, err);
+    leat__key_members(&d.key[0], t->prefix, t->name, group);
+    leat__key_beats(&d.key[1], t->prefix, t->name, group);
+    leat__key_paused(&d.key[2], t->prefix, t->name, group);
+    if (rc == LEAT_OK)
+        rc = unlink_all(x, &d, err);
+    /* Also after a failure: what was sent is answered by then. */
+    leat_code end = leat_conn_drain(x->conn, 0, rc == LEAT_OK ? err : NULL);
+    return rc == LEAT_OK ? end : rc;
+}
+
+static leat_code unlist_group(const removal *x, leat_bytes member,
+                              leat_error *err)
+{
+    leat__key groups;
+    leat__key_groups(&groups, x->topic->prefix, x->topic->name);
+    leat_code rc = leat_conn_send(
+        x->conn, LEAT_ARGS(leat_str("SREM"), leat__key_bytes(&groups), member),
+        NULL, err);
+    return rc == LEAT_OK ? leat_conn_drain(x->conn, 0, err) : rc;
+}
+
+static leat_code clear_dead(leat_client *c, const char *topic,
+                            const char *group, const char *prefix,
+                            leat_error *err)
+{
+    const leat_dlq_opts o = { .prefix = prefix };
+    leat_error e = { 0 };
+    leat_dlq *d = leat_dlq_open(c, topic, &o, &e);
+    leat_code rc = e.code;
+    if (d)
+        rc = leat_dlq_clear(d, &(leat_dead_filter){ .group = group }, NULL,
+                            NULL, &e);
+    leat_dlq_close(d);
+    if (rc != LEAT_OK && err)
+        *err = e;
+    return rc;
+}
+
+leat_code leat_group_remove(leat_client *c, const char *topic,
+                            const char *group, const leat_remove_opts *opts,
+                            leat_error *err)
+{
+    const leat_remove_opts o = opts ? *opts : (leat_remove_opts){ 0 };
+    leat__admin a;
+    leat_code rc = leat__admin_open(&a, c, topic, group, o.prefix, err);
+    if (rc == LEAT_OK)
+        rc = leat__admin_idle(&a, o.force, err);
+    removal x = { .conn = a.conn, .topic = &a.topic };
+    if (rc == LEAT_OK && !o.dry_run && o.dead)
+        rc = clear_dead(c, topic, group, o.prefix, err);
+    if (rc == LEAT_OK && !o.dry_run)
+        rc = unlink_group(&x, group, true, err);
+    if (rc == LEAT_OK && !o.dry_run)
+        rc = unlist_group(&x, leat_str(group), err);
+    leat__admin_close(&a);
+    return rc;
+}
+
+/* ---- a topic ---------------------------------------------------------- */
+
+/* What is no name was not put there by us; it goes with the set. */
+static leat_code remove_group(const removal *x, leat_bytes member,
+                              leat_error *err)
+{
+    char name[LEAT_NAME_MAX + 1];
+    leat_code rc = LEAT_OK;
+    if (member.n < sizeof name && !memchr(member.p, 0, member.n)) {
+        memcpy(name, member.p, member.n);
+        name[member.n] = '\0';
+        if (leat__name_check("group", name, NULL) == LEAT_OK)
+            rc = unlink_group(x, name, false, err);
+    }
+    return rc == LEAT_OK ? unlist_group(x, member, err) : rc;
+}
+
+/* The reply is the connection's until its next use, so it is copied. */
+static leat_code some_groups(const removal *x, leat_reply **out,
+                             leat_error *err)
+{
+    char count[LEAT__NUMBER];
+    const leat_reply *r;
+    leat__key groups;
+    leat__key_groups(&groups, x->topic->prefix, x->topic->name);
+    leat_code rc = leat_conn_call(
+        x->conn,
+        LEAT_ARGS(leat_str("SRANDMEMBER"), leat__key_bytes(&groups),
+                  leat__arg_int(count, GROUPS_AT_ONCE)),
+        NULL, &r, err);
+    if (rc != LEAT_OK)
+        return rc;
+    *out = leat__reply_copy(r, err);
+    return *out ? LEAT_OK : LEAT_ENOMEM;
+}
+
+/* Groups join by name, so the set is small; while it is not empty it shrinks
+ * with every step. */
+static leat_code remove_groups(const removal *x, leat_error *err)
+{
+    leat_code rc = LEAT_OK;
+    for (int step = 0; rc == LEAT_OK && step < STEPS; step++) {
+        leat_reply *r;
+        rc = some_groups(x, &r, err);
+        if (rc != LEAT_OK)
+            break;
+        size_t n = leat_reply_len(r);
+        const leat_reply *g = leat_reply_first(r);
+        for (size_t i = 0; rc == LEAT_OK && i < n; i++, g = leat_reply_next(g))
+            rc = remove_group(x, leat_reply_bytes(g), err);
+        leat_reply_free(r);
+        if (n == 0)
+            break;
+    }
+    return rc;
+}
+
+static leat_code remove_logs(const removal *x, leat_error *err)
+{
+    leat_code rc = LEAT_OK;
+    for (uint32_t i = 0; rc == LEAT_OK && i < x->topic->meta.partitions; i++) {
+        doomed d = { .n = 0 };
+        doom_part(x, &d, i, "log", NULL);
+        for (const char *const *w = leat__partition_words; *w; w++)
+            doom_part(x, &d, i, *w, NULL);
+        rc = unlink_all(x, &d, err);
+    }
+    return rc == LEAT_OK ? leat_conn_drain(x->conn, 0, err) : rc;
+}
+
+static leat_code unlink_one(const removal *x, const doomed *d, leat_error *err)
+{
+    leat_code rc = unlink_all(x, d, err);
+    return rc == LEAT_OK ? leat_conn_drain(x->conn, 0, err) : rc;
+}
+
+static leat_code remove_meta(const removal *x, leat_error *err)
+{
+    doomed d = { .n = 1 };
+    leat__key_groups(&d.key[0], x->topic->prefix, x->topic->name);
+    leat_code rc = unlink_one(x, &d, err);
+    leat__key_meta(&d.key[0], x->topic->prefix, x->topic->name);
+    return rc == LEAT_OK ? unlink_one(x, &d, err) : rc;
+}
+
+/* *was: it was listed. */
+static leat_code unlist(const removal *x, bool *was, leat_error *err)
+{
+    leat__key k;
+    const leat_reply *r;
+    leat__key_topics(&k, x->topic->prefix);
+    leat_code rc = leat_conn_call(x->conn,
+                                  LEAT_ARGS(leat_str("SREM"),
+                                            leat__key_bytes(&k),
+                                            leat_str(x->topic->name)),
+                                  NULL, &r, err);
+    *was = rc == LEAT_OK && leat_reply_int(r) > 0;
+    return rc;
+}
+
+static leat_code remove_all(const removal *x, leat_error *err)
+{
+    bool was;
+    leat_code rc = remove_groups(x, err);
+    if (rc == LEAT_OK)
+        rc = remove_logs(x, err);
+    if (rc == LEAT_OK)
+        rc = remove_meta(x, err);
+    return rc == LEAT_OK ? unlist(x, &was, err) : rc;
+}
+
+/* Neither meta nor stream: an earlier run may have come so far. */
+static leat_code remove_rest(const removal *x, const leat_error *none,
+                             leat_error *err)
+{
+    bool was;
+    leat_code rc = unlist(x, &was, err);
+    if (rc != LEAT_OK || was)
+        return rc;
+    if (err)
+        *err = *none;
+    return none->code;
+}
+
+static leat_code refuse_legacy(const removal *x, leat_error *err)
+{
+    bool was;
+    leat_code rc = unlist(x, &was, err);
+    if (rc != LEAT_OK || was)
+        return rc;
+    return leat__fail(err, LEAT_EINVAL,
+                      "'%s' is a plain stream, not a topic made by leat: if "
+                      "nobody needs it, remove it with UNLINK",
+                      x->topic->name);
+}
+
+/* LEAT_EBUSY if a member of one of its groups lives. */
+static leat_code check_idle(const leat__topic_at *t, leat_conn *conn,
+                            leat_error *err)
+{
+    leat_names *n = leat_group_names(t->client, t->name, t->prefix, err);
+    leat_code rc = n ? LEAT_OK : LEAT_ECONN;
+    if (!n && err)
+        rc = err->code;
+    for (size_t i = 0; n && rc == LEAT_OK && i < n->count; i++) {
+        leat__admin a = { .topic = *t, .group = n->name[i], .conn = conn };
+        if (leat__name_check("group", a.group, NULL) == LEAT_OK)
+            rc = leat__admin_idle(&a, false, err);
+        a.conn = NULL; /* not its own */
+        leat__admin_close(&a);
+    }
+    leat_names_free(n);
+    return rc;
+}
+
+static leat_code remove_found(const removal *x, const leat_remove_opts *o,
+                              leat_error *err)
+{
+    if (x->topic->meta.legacy)
+        return refuse_legacy(x, err);
+    leat_code rc = o->force ? LEAT_OK : check_idle(x->topic, x->conn, err);
+    return rc == LEAT_OK && !o->dry_run ? remove_all(x, err) : rc;
+}
+
+leat_code leat_topic_remove_with(leat_client *c, const char *topic,
+                                 const leat_remove_opts *opts, leat_error *err)
+{
+    const leat_remove_opts o = opts ? *opts : (leat_remove_opts){ 0 };
+    leat_error e = { 0 };
+    leat__topic_at t;
+    leat_code rc, found = leat__topic_at_init(&t, c, topic, o.prefix, &e);
+    if (found != LEAT_OK && found != LEAT_ENOENT) {
+        if (err)
+            *err = e;
+        return found;
+    }
+    leat_error lent = { 0 };
+    removal x = { .conn = leat_client_lend(c, LEND_MS, &lent), .topic = &t };
+    if (!x.conn) {
+        if (err)
+            *err = lent;
+        return lent.code;
+    }
+    rc = found == LEAT_ENOENT ? remove_rest(&x, &e, err)
+                              : remove_found(&x, &o, err);
+    leat_client_return(c, x.conn);
+    return rc;
+}
+
+leat_code leat_topic_remove(leat_client *c, const char *name,
+                            const char *prefix, leat_error *err)
+{
+    return leat_topic_remove_with(c, name,
+                                  &(leat_remove_opts){ .prefix = prefix }, err);
+}

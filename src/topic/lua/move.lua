@@ -1,0 +1,195 @@
+--#include "redis/clock.lua"
+--#include "topic/kept.lua"
+-- move.lua: a save (see save.lua), and with it messages change their place.
+--
+-- KEYS  1 lease   2 cursor   3 log   as in save.lua
+--       4 kept    5 due      6 lane  as in kept.lua
+--       7 dlq     stream: dead letters of the partition, of all groups
+--       8 bodies  hash: id of a log's entry -> its large body
+--       9 later   10 laters  as in later.lua
+-- ARGV  1-11      as in save.lua
+--       12        how many bytes of an error to keep
+--       13        lanes that are asked about, with spaces between them
+--       14...     steps, 8 arguments each:
+--          1 number    grows within an epoch, without gaps from 1
+--          2 what      "keep" "begin" "done" "dead" "again"
+--          3 id        of the log's entry
+--          4 n         times handed out
+--          5 f         failures told
+--          6 delay     keep, again: milliseconds until it is due
+--          7 error     keep, dead: the last; "" leaves the one before
+--          8 lane      keep: as in kept.lua
+--             dead: names and values to be kept with the dead letter, packed
+--             as "<length>:<bytes>" one after another
+--             again: names and values of the new entry's fields, likewise
+--
+-- keep   from the log, or back: it waits for its time, or for its lane
+-- begin  a kept one is about to be handed out for the n-th time
+-- done   a kept one is settled
+-- dead   from the log, or kept: now a dead letter
+-- again  the same, but what follows it is a new message, which waits to be in
+--        the log
+--
+-- result {"1", lane...}  saved, and of the lanes asked about these are empty
+--        {"0"}           as in save.lua: nothing was done
+--        {"2"}           a later save of the same owner is there already:
+--                        nothing was done
+--
+-- Every step is carried out once: those up to the number `k` of the cursor were
+-- by an earlier try whose answer was lost or is under way.  Until a step is known
+-- to be carried out, every save carries it, so that none says of a message that
+-- it is settled before its step says where it went.
+local KEPT, DUE, LANE, DLQ = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local lease = redis.call('HMGET', KEYS[1], 'o', 'e')
+if lease[1] ~= ARGV[1] or lease[2] ~= ARGV[2] then
+    return {'0'}
+end
+local cursor = redis.call('HMGET', KEYS[2], 'q', 'c', 'k')
+if tonumber(cursor[1] or '0') >= tonumber(ARGV[3]) then
+    return {'2'}
+end
+local applied = tonumber(cursor[3] or '0') or 0
+if applied < tonumber(ARGV[11]) then
+    return {'0'}
+end
+local now = math.floor(now_us() / 1000)
+local group, most = ARGV[9], tonumber(ARGV[12])
+
+redis.call('PEXPIRE', KEYS[1], ARGV[10])
+
+-- The fields of the message, wherever they are, its large body among them; nil:
+-- somebody deleted the entry.
+local function fields_of(id)
+    local packed = redis.call('HGET', KEPT, id)
+    if packed then
+        return cmsgpack.unpack(packed)
+    end
+    local found = redis.call('XRANGE', KEYS[3], id, id)[1]
+    if not found then
+        return nil
+    end
+    local fields = found[2]
+    if fields[#fields - 1] == '@large' then
+        fields[#fields - 1] = fields[#fields]
+        fields[#fields] = redis.call('HGET', KEYS[8], id) or ''
+    end
+    return fields
+end
+
+-- With this step's counts and error, as it was or new.
+local function meta_of(s)
+    local meta = kept_meta(KEPT, s.id) or
+                 {0, 0, 0, 0, '', '', s.lane, 0, '', ''}
+    meta[META.n], meta[META.f] = s.n, s.f
+    if s.error ~= '' then
+        local text = string.sub(s.error, 1, most)
+        if meta[META.first_error] == '' then
+            meta[META.first_error], meta[META.first_ms] = text, now
+        end
+        meta[META.last_error], meta[META.last_ms] = text, now
+    end
+    return meta
+end
+
+local function bury(s, fields, meta)
+    local entry = {'g', group, 'i', s.id, 'n', s.n, 'f', s.f,
+                   'fm', meta[META.first_ms], 'lm', now,
+                   'fe', meta[META.first_error], 'le', meta[META.last_error],
+                   'e', ARGV[2], 'r', meta[META.replayed], 'x', s.lane,
+                   'c', fields and #fields / 2 or 0}
+    for _, f in ipairs(fields or {}) do
+        entry[#entry + 1] = f
+    end
+    redis.call('XADD', DLQ, '*', unpack(entry))
+end
+
+local steps = {}
+function steps.keep(s)
+    local meta = meta_of(s)
+    if redis.call('HEXISTS', KEPT, s.id) == 0 then
+        local fields = fields_of(s.id)
+        if not fields then
+            meta[META.last_error] = 'the entry was deleted from the log'
+            s.lane = ''
+            bury(s, nil, meta)
+            return
+        end
+        redis.call('HSET', KEPT, s.id, cmsgpack.pack(fields))
+    end
+    meta[META.lane], meta[META.due_ms] = s.lane, now + s.delay
+    kept_put(KEPT, DUE, LANE, s.id, meta)
+end
+
+function steps.begin(s)
+    local meta = kept_meta(KEPT, s.id)
+    if meta then
+        meta[META.n] = s.n
+        redis.call('HSET', KEPT, s.id .. 'm', cmsgpack.pack(meta))
+    end
+end
+
+function steps.done(s)
+    local meta = kept_meta(KEPT, s.id)
+    if meta then
+        kept_drop(KEPT, DUE, LANE, s.id, meta)
+    end
+end
+
+function steps.dead(s)
+    local fields, meta = fields_of(s.id), meta_of(s)
+    if not fields and meta[META.last_error] == '' then
+        meta[META.last_error] = 'the entry was deleted from the log'
+    end
+    bury(s, fields, meta)
+    if redis.call('HEXISTS', KEPT, s.id .. 'm') == 1 then
+        kept_drop(KEPT, DUE, LANE, s.id, meta)
+    end
+end
+
+local function unpack_text(text)
+    local list, at = {}, 1
+    while at <= #text do
+        local colon = string.find(text, ':', at, true)
+        local size = tonumber(string.sub(text, at, colon - 1))
+        list[#list + 1] = string.sub(text, colon + 1, colon + size)
+        at = colon + size + 1
+    end
+    return list
+end
+
+function steps.again(s)
+    local token = group .. ' ' .. s.id
+    redis.call('ZADD', KEYS[9], string.format('%.0f', now + s.delay), token)
+    redis.call('HSET', KEYS[10], token, cmsgpack.pack(unpack_text(s.lane)))
+    local meta = kept_meta(KEPT, s.id)
+    if meta then
+        kept_drop(KEPT, DUE, LANE, s.id, meta)
+    end
+end
+
+for i = 14, #ARGV, 8 do
+    local number = tonumber(ARGV[i])
+    if number > applied then
+        steps[ARGV[i + 1]]({id = ARGV[i + 2], n = tonumber(ARGV[i + 3]),
+                            f = tonumber(ARGV[i + 4]),
+                            delay = tonumber(ARGV[i + 5]),
+                            error = ARGV[i + 6], lane = ARGV[i + 7]})
+        applied = number
+    end
+end
+
+redis.call('HSET', KEYS[2], 'q', ARGV[3], 'c', ARGV[4], 'm', ARGV[5],
+           'n', ARGV[6], 's', ARGV[7], 't', ARGV[8], 'k', applied)
+if cursor[2] ~= ARGV[4] then
+    local set = redis.pcall('XGROUP', 'SETID', KEYS[3], group, ARGV[4])
+    if set.err then -- somebody destroyed it
+        redis.pcall('XGROUP', 'CREATE', KEYS[3], group, ARGV[4])
+    end
+end
+local result = {'1'}
+for lane in string.gmatch(ARGV[13], '%S+') do
+    if not lane_first(LANE, lane) then
+        result[#result + 1] = lane
+    end
+end
+return result

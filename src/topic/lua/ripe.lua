@@ -1,0 +1,54 @@
+--#include "redis/clock.lua"
+--#include "topic/append.lua"
+-- ripe.lua: delayed messages whose time has come go to the log.
+--
+-- KEYS   1 log   2 bodies   3 large   as in append.lua
+--        4 later   5 laters           as in later.lua
+-- ARGV   1 how many at most
+--        2 bytes of fields after which no more are moved
+--        3 longer values than this go beside the log; 0: none
+--        4 how many entries the log keeps at about, settled or not; 0: all
+-- result {moved, wait}
+--        wait  milliseconds until the next is due; 0: some are now; "" none
+--              waits
+--
+-- States: waiting -> in the log, each once, in the order of their times.  Who
+-- runs it does not matter, nor how many do: it is one step.  It works without
+-- free memory, too: what is moved needs about as much in the log.  What was
+-- accepted is moved though the log may be full by its cap.
+
+local log, bodies, large, later, laters = unpack(KEYS)
+local most, bytes = tonumber(ARGV[1]), tonumber(ARGV[2])
+local limit, maxlen = tonumber(ARGV[3]), tonumber(ARGV[4])
+local now = math.floor(now_us() / 1000)
+
+local due = redis.call('ZRANGEBYSCORE', later, '-inf', now, 'LIMIT', 0, most)
+local moved = 0
+redis.call('HLEN', laters)
+if #due > 0 then
+    redis.call('HDEL', laters, '') -- allows what follows without free memory
+end
+for _, token in ipairs(due) do
+    if bytes <= 0 then
+        break
+    end
+    local packed = redis.call('HGET', laters, token)
+    if packed then
+        local fields = cmsgpack.unpack(packed)
+        local body = take_large(fields, limit)
+        local id, refused = append(log, bodies, large, maxlen, fields, body)
+        if not id then
+            return refused
+        end
+        bytes = bytes - #packed
+        moved = moved + 1
+    end
+    redis.call('ZREM', later, token)
+    redis.call('HDEL', laters, token)
+end
+
+local first = redis.call('ZRANGE', later, 0, 0, 'WITHSCORES')
+if not first[2] then
+    return {moved, ''}
+end
+return {moved, string.format('%.0f', math.max(tonumber(first[2]) - now, 0))}

@@ -1,0 +1,337 @@
+"""Groups and topics set right by the command, run as a user runs it.
+
+Each check is a function whose name is the promise; TAP on stdout.
+Usage: cli_admin.py PATH_TO_LEAT [PATTERN]
+"""
+
+import json
+import signal
+import sys
+
+from cli import PATTERN, equal, exits, on_terminal, wait_for
+from cli_topic import SECONDS, Bench, Redis, ended, told
+
+
+def ids(b, partition=0):
+    return [x["position"] for x in b.tail("orders") if
+            x["partition"] == partition]
+
+
+def read_all(b, n, partitions=1):
+    """A topic of n messages, all read by group g, whose member has left."""
+    b.topic(partitions=partitions, lines=n)
+    exits(b.consume("-q", n=n), 0)
+
+
+def seek(bench, *words):
+    return bench.run("group", "seek", "orders", "g", *words)
+
+
+def seen(b, n):
+    """What group g reads next."""
+    return b.consume("--format", "%v\\n", n=n).out.split()
+
+
+class Member:
+    """A consumer of group g that runs, and leaves at the end."""
+
+    def __init__(self, b, partitions=1):
+        self.p = b.start("consume", "orders", "-g", "g", "--name", "alice",
+                         "-q")
+        wait_for(lambda: b.run("group", "info", "orders", "g").returncode == 0
+                 and b.json("group", "info", "orders", "g")["owned"] ==
+                 partitions and b.lag() == 0, SECONDS)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.p.send_signal(signal.SIGTERM)
+        ended(self.p, 0)
+
+
+# ---- seeking --------------------------------------------------------------
+
+def a_group_reads_again_from_where_it_is_told(b):
+    read_all(b, 6)
+    third = ids(b)[2]
+    for to, first in (("start", 0), (third, 2), ("1h", 0), ("@1", 0),
+                      ("@2001-02-03T04:05:06.7Z", 0), ("@2001-02-03", 0)):
+        p = seek(b, "--to", to, "--yes", "-o", "json")
+        exits(p, 0)
+        row, = json.loads(p.out)
+        equal((row["partition"], row["skipped"], row["again"], row["done"]),
+              (0, 0, 6 - first, True))
+        assert "1 of 1 partition set" in p.err, p.err
+        equal(b.lag(), 6 - first)
+        equal(seen(b, 6 - first), [f"m{i}" for i in range(first, 6)])
+
+
+def a_dry_run_tells_and_changes_nothing(b):
+    b.topic(partitions=2, lines=7)
+    exits(b.consume("-q", n=3), 0)
+    p = seek(b, "--to", "end", "--dry-run")
+    exits(p, 0)
+    assert "dry run" in p.err and "4 messages skipped" in p.err, p.err
+    assert "0 messages to come again" in p.err, p.err
+    rows = [x.split("\t") for x in p.out.splitlines()]
+    equal(rows[0], ["partition", "from", "to", "skipped", "again", "kept",
+                    "done"])
+    equal(sum(int(r[3]) for r in rows[1:]), 4)
+    equal(b.lag(), 4)
+    p = seek(b, "--to", "end", "--dry-run", "--partition", "1", "-o", "json")
+    equal([r["partition"] for r in json.loads(p.out)], [1])
+
+
+def a_seek_asks_on_a_terminal_and_needs_yes_elsewhere(b):
+    read_all(b, 3)
+    p = seek(b, "--to", "start")
+    exits(p, 64)
+    equal(p.out, "")
+    assert "3 messages to come again" in p.err and "--yes" in p.err, p.err
+    equal(b.lag(), 0)
+    question = ("seek group g of topic orders to start: 0 messages skipped, "
+                "3 messages to come again? [y/N]")
+    equal(b.answer(question, "n", "group", "seek", "orders", "g", "--to",
+                   "start"), 1)
+    equal(b.lag(), 0)
+    equal(b.answer(question, "y", "group", "seek", "orders", "g", "--to",
+                   "start"), 0)
+    equal(b.lag(), 3)
+
+
+def a_group_at_work_is_moved_only_by_force(b):
+    b.topic(lines=3)
+    with Member(b):
+        p = seek(b, "--to", "start", "--yes")
+        exits(p, 75)
+        assert "1 live member" in p.err and "--force" in p.err, p.err
+        exits(seek(b, "--to", "start", "--dry-run"), 0)
+        exits(seek(b, "--to", "start", "--yes", "--force"), 0)
+        wait_for(lambda: b.lag() == 0, SECONDS)
+    info = json.loads(b.good("group", "lag", "orders", "g", "-o", "json",
+                             "--columns", "partition,reason,changed").out)
+    equal(info[0]["reason"], "handed")
+    assert info[0]["changed"].startswith("20"), info
+
+
+def a_place_that_is_none_is_a_usage_error(b):
+    read_all(b, 3)
+    b.server.call("XTRIM", "leat:{orders/0}:log", "MAXLEN", 2)
+    for to, says in (("noon", "no place to seek to"),
+                     ("@noon", "no place to seek to"),
+                     ("@2026-99-99", "no place to seek to"),
+                     ("1-2-3", "no place to seek to"),
+                     ("1-0", "before the first message"),
+                     ("99999999999999-0", "behind the last message"),
+                     ("@2900-01-01", "has not come yet")):
+        p = seek(b, "--to", to, "--yes")
+        exits(p, 64)
+        assert says in p.err, (to, p.err)
+    p = seek(b, "--yes")
+    exits(p, 64)
+    assert "--to" in p.err, p.err
+    p = seek(b, "--to", "end", "--partition", "1", "--yes")
+    exits(p, 64)
+    assert "no partition 1" in p.err, p.err
+    equal(b.lag(), 0)
+
+
+# ---- pausing --------------------------------------------------------------
+
+def a_paused_group_gets_nothing(b):
+    b.topic(lines=2)
+    with Member(b):
+        assert "is paused" in b.good("group", "pause", "orders", "g").err
+        assert b.json("group", "info", "orders", "g")["paused"].startswith(
+            "20")
+        exits(b.run("group", "pause", "orders", "g"), 0)
+    b.send("orders", ["x"])
+    p = b.consume("--format", "%v\\n")
+    exits(p, 0)
+    equal((p.out, b.lag()), ("", 1))
+    b.good("group", "resume", "orders", "g", "-q")
+    equal(b.json("group", "info", "orders", "g")["paused"], None)
+    equal(seen(b, 1), ["x"])
+
+
+# ---- removing -------------------------------------------------------------
+
+def a_group_is_removed_only_when_told_twice(b):
+    read_all(b, 3)
+    b.send("orders", ["x"])
+    p = b.run("group", "rm", "orders", "g")
+    exits(p, 64)
+    assert "1 message not settled" in p.err and "--yes" in p.err, p.err
+    p = b.good("group", "rm", "orders", "g", "--dry-run")
+    assert "would be removed" in p.err, p.err
+    question = ("remove group g of topic orders with 1 message not settled? "
+                "[y/N]")
+    equal(b.answer(question, "n", "group", "rm", "orders", "g"), 1)
+    equal(b.lag(), 1)
+    equal(b.answer(question, "y", "group", "rm", "orders", "g"), 0)
+    exits(b.run("group", "info", "orders", "g"), 1)
+    equal(b.server.call("KEYS", "*:g"), [])
+    equal(b.json("topic", "info", "orders")["messages"], 4)
+    exits(b.run("group", "rm", "orders", "g", "--yes"), 1)
+
+
+def dead_letters_of_a_group_go_only_if_asked(b):
+    b.topic()
+    for flags, left in ((), 2), (("--dead-letters",), 2):
+        b.server.call("SADD", "leat:{orders}:groups", "g")
+        for group in ("g", "other"):
+            b.server.call("XADD", "leat:{orders/0}:dlq", "*", *(
+                f"g {group} i 1-0 n 1 f 1 fm 1 lm 1 fe no le no e 1 r r "
+                "x 0: c 1 b body").split())
+        b.good("group", "rm", "orders", "g", "--yes", *flags)
+        equal(b.server.call("XLEN", "leat:{orders/0}:dlq"), left)
+
+
+def what_is_in_use_is_not_removed(b):
+    b.topic(lines=3)
+    with Member(b):
+        for words in (("group", "rm", "orders", "g"), ("topic", "rm",
+                                                       "orders")):
+            for more in ("--yes", "--dry-run"):
+                p = b.run(*words, more)
+                exits(p, 75)
+                assert "1 live member" in p.err and "--force" in p.err, p.err
+        equal(b.json("topic", "info", "orders")["messages"], 3)
+        member, = b.json("group", "members", "orders", "g")
+        equal((member["name"], member["alive"]), ("alice", True))
+        assert 0 <= member["beat_s"] < SECONDS, member
+    assert "would be removed" in b.good("topic", "rm", "orders",
+                                        "--dry-run").err
+    b.good("topic", "rm", "orders", "--yes")
+    equal(b.server.call("KEYS", "*orders*"), [])
+
+
+def a_topic_in_use_is_removed_by_force(b):
+    b.topic(lines=3)
+    with Member(b):
+        b.good("topic", "rm", "orders", "--yes", "--force")
+        exits(b.run("topic", "info", "orders"), 1)
+
+
+# ---- looking --------------------------------------------------------------
+
+def pending_messages_are_listed_in_pages(b):
+    b.topic(lines=5)
+    b.server.call("SADD", "leat:{orders}:groups", "g")
+    all_ids = ids(b)
+    b.server.call("HSET", "leat:{orders/0}:cur:g", "e", 1, "c", "0-0", "m",
+                  all_ids[-1], "n", 0, "s", all_ids[3], "t",
+                  f"{all_ids[1]}=3")
+    rows = b.json("group", "pending", "orders", "g")
+    equal([r["position"] for r in rows], all_ids[:3] + all_ids[4:])
+    equal([r["attempts"] for r in rows], [1, 3, 1, 1])
+    equal({(r["partition"], r["state"], r["due"], r["error"]) for r in rows},
+          {(0, "out", None, None)})
+    assert all(r["age_s"] >= 0 for r in rows), rows
+    got, after = [], []
+    for _ in range(6):
+        p = b.good("group", "pending", "orders", "g", "--sort", "attempts",
+                   "--limit", "3", *after, "-o", "json")
+        got += [r["position"] for r in json.loads(p.out)]
+        if "--after" not in p.err:
+            break
+        after = ["--after", p.err.split()[-1]]
+    equal(got, [all_ids[1], all_ids[0], all_ids[2], all_ids[4]])
+    plain = b.good("group", "pending", "orders", "g").out.splitlines()
+    equal(plain[0].split("\t"), ["partition", "position", "state", "attempts",
+                                 "age_s", "due", "error"])
+    equal(len(plain), 5)
+    text, code = on_terminal(b.home, "group", "pending", "orders", "g",
+                             env={"LEAT_URL": b.server.url})
+    equal(code, 0)
+    assert "\t" not in text and all_ids[0] in text, text
+    info = b.json("group", "info", "orders", "g")
+    equal((info["in_flight"], info["retries"], info["parked"]), (4, 0, 0))
+    for words in (["--after", "x"], ["--limit", "10001"], ["--limit", "0"],
+                  ["--sort", "colour"], ["--partition", "1"]):
+        exits(b.run("group", "pending", "orders", "g", *words), 64)
+
+
+def a_topic_tells_its_size_and_rate(b):
+    b.topic(partitions=2, lines=20)
+    b.server.call("XADD", "leat:{orders/1}:dlq", "*", "g", "x")
+    b.server.call("ZADD", "leat:{orders/0}:later", 1, "x")
+    info = b.json("topic", "info", "orders")
+    assert info["bytes"] > 20 and info["rate"] > 0, info
+    equal((info["dead"], info["delayed"]), (1, 1))
+    rows = b.json("topic", "info", "orders", "-p")
+    equal([(r["dead"], r["delayed"]) for r in rows], [(0, 1), (1, 0)])
+    equal(sum(r["bytes"] for r in rows), info["bytes"])
+
+
+# ---- what is not there ----------------------------------------------------
+
+VERBS = (["seek", "--to", "end", "--yes"], ["pause"], ["resume"],
+         ["rm", "--yes"], ["pending"])
+
+
+def unknown_names_are_told_with_a_hint(b):
+    b.topic()
+    b.server.call("SADD", "leat:{orders}:groups", "billing")
+    for verb, *more in VERBS:
+        p = b.run("group", verb, "orders", "biling", *more)
+        exits(p, 1)
+        assert "no group 'biling'" in p.err, p.err
+        assert "did you mean 'billing'?" in p.err, p.err
+        p = b.run("group", verb, "ordres", "billing", *more)
+        exits(p, 1)
+        assert "did you mean 'orders'?" in p.err, p.err
+        p = b.run("group", verb, "orders", "a b", *more)
+        exits(p, 64)
+        assert "a b" in p.err, p.err
+        exits(b.run("group", verb, "orders", *more), 64)
+
+
+def every_verb_explains_itself_and_completes(b):
+    for verb, *_ in VERBS:
+        text = b.good("help", "group", verb).out
+        assert "TOPIC GROUP" in text, text
+    offered = b.good("__complete", "group", "").out
+    for verb, *_ in VERBS:
+        assert verb in offered, offered
+    b.topic()
+    b.server.call("SADD", "leat:{orders}:groups", "billing")
+    assert "billing" in b.good("__complete", "group", "seek", "orders",
+                               "").out
+    assert "attempts" in b.good("__complete", "group", "pending", "orders",
+                                "billing", "--sort", "").out
+
+
+# ---- running --------------------------------------------------------------
+
+def tests():
+    return [f for name, f in globals().items()
+            if callable(f) and getattr(f, "__module__", "") == __name__
+            and getattr(f, "__code__", None)
+            and f.__code__.co_varnames[:1] == ("b",)
+            and f.__code__.co_argcount == 1 and PATTERN in name]
+
+
+def main():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    server = Redis(None, "--appendonly", "yes")
+    print(f"1..{len(tests())}")
+    bad = 0
+    for i, test in enumerate(tests(), 1):
+        bench = Bench(server)
+        try:
+            test(bench)
+            print(f"ok {i} {test.__name__}")
+        except Exception as e:  # each test reports its own failure
+            bad += 1
+            print(f"not ok {i} {test.__name__}\n{told(e, __file__)}")
+        finally:
+            bench.close()
+        sys.stdout.flush()
+    server.close()
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
