@@ -173,6 +173,24 @@ LEAT_API leat_code leat_queue_change_batch(leat_queue *q,
                                            int64_t ms, leat_code *outcome,
                                            leat_error *err);
 
+/* It will never succeed: to the dead letters, whatever max_receives says.  The
+ * reason may be NULL and is kept with it: 255 bytes of it. */
+LEAT_API leat_code leat_queue_reject(leat_queue *q, leat_bytes receipt,
+                                     const char *reason, leat_error *err);
+
+/* Keep a message hidden while it is worked on: a thread of the queue extends it
+ * at a third of its visibility until the hold ends.  ms: as of a receive. */
+typedef struct leat_queue_hold leat_queue_hold;
+LEAT_API leat_queue_hold *leat_queue_hold_start(leat_queue *q,
+                                                leat_bytes receipt, int64_t ms,
+                                                leat_error *err);
+
+/* No longer ours: give up soon. */
+LEAT_API bool leat_queue_hold_lost(leat_queue_hold *h);
+
+/* NULL is accepted. */
+LEAT_API void leat_queue_hold_end(leat_queue_hold *h);
+
 /* Look at up to max messages from the head, without receiving them. */
 LEAT_API leat_queue_batch *leat_queue_peek(leat_queue *q, int max, bool dead,
                                            leat_error *err);
