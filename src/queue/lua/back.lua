@@ -11,8 +11,8 @@
 local RETRY_MS = 60000
 
 local function save_clock()
-    if ticked then
-        call('SET', base .. 'clock', at .. ' ' .. off)
+    if tick then
+        call('SET', base .. 'clock', tick)
     end
 end
 
