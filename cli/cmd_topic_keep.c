@@ -115,7 +115,7 @@ static void show_trimmed(output *out, const leat_trimmed *t, bool dry)
     output_bool(out, dry);
 }
 
-/* What would go is counted before it is asked for. */
+/* What would go is counted before it is asked for, where that is asked. */
 static bool may_trim(cli *c, leat_client *client, const char *name,
                      const leat_trim_opts *o, int *code)
 {
@@ -123,6 +123,8 @@ static bool may_trim(cli *c, leat_client *client, const char *name,
     leat_trimmed would;
     leat_trim_opts dry = *o;
     dry.dry_run = true;
+    if (value_on(c, "yes"))
+        return true;
     if (leat_topic_trim(client, name, &dry, &would, &err) != LEAT_OK) {
         *code = topic_fail(client, name, &err);
         return false;
