@@ -26,6 +26,15 @@ local known = redis.call('EXISTS', KEYS[5]) == 1
 local now = math.floor(now_us() / 1000)
 redis.call('ZCARD', DUE) -- is there anything else of that name?
 
+-- Too many to be handed on singly were packed, see bury in move.lua.
+local function unpacked(fields)
+    local good, list
+    if #fields == 2 and fields[1] == '@packed' then
+        good, list = pcall(cmsgpack.unpack, fields[2])
+    end
+    return good and type(list) == 'table' and list or fields
+end
+
 -- Its head by name, and the message's fields; nil: it is no dead letter.
 local function open(entry)
     local head, fields, inside = {}, {}, false
@@ -38,7 +47,7 @@ local function open(entry)
             inside = entry[i] == 'c'
         end
     end
-    return inside and head or nil, fields
+    return inside and head or nil, unpacked(fields)
 end
 
 local function replay(id)

@@ -91,7 +91,13 @@ local function meta_of(s)
     return meta
 end
 
+-- More than Lua can hand on at once, with the head, are one field.
+local FIELDS = 7000
+
 local function bury(s, fields, meta)
+    if fields and #fields > FIELDS then
+        fields = {'@packed', cmsgpack.pack(fields)}
+    end
     local entry = {'g', group, 'i', s.id, 'n', s.n, 'f', s.f,
                    'fm', meta[META.first_ms], 'lm', now,
                    'fe', meta[META.first_error], 'le', meta[META.last_error],
