@@ -436,6 +436,10 @@ int run_dlq_edit(cli *c);
 /* What is kept of a topic, as far as options say it; 0, or an exit code. */
 int retention_options(cli *c, leat_retention *r);
 
+/* Say what was done to the topic, or to the group, that the words name: the
+ * remark, or a record where --output was given. */
+int say_done(cli *c, const char *done, bool dry, const char *remark);
+
 /* Say why a call on this topic failed; one that is not there gets a hint of
  * those that are. */
 int topic_fail(leat_client *client, const char *topic, const leat_error *err);

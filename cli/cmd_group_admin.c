@@ -190,10 +190,11 @@ static int set_paused(cli *c, bool yes)
         return code;
     leat_code got = yes ? leat_group_pause(client, topic, name, NULL, &err)
                         : leat_group_resume(client, topic, name, NULL, &err);
-    if (got != LEAT_OK)
-        code = group_fail(client, topic, name, &err);
-    else
-        note("group %s of %s is %s", name, topic, yes ? "paused" : "resumed");
+    const char *done = yes ? "paused" : "resumed";
+    char *remark = format("group %s of %s is %s", name, topic, done);
+    code = got == LEAT_OK ? say_done(c, done, false, remark)
+                          : group_fail(client, topic, name, &err);
+    free(remark);
     leat_client_close(client);
     return code;
 }
@@ -217,15 +218,17 @@ static int remove_group(cli *c, leat_client *client, const char *what)
     leat_remove_opts o = { .force = value_on(c, "force"),
                            .dead = value_on(c, "dead-letters") };
     char *question = format("remove %s", what);
+    char *would = format("dry run: %s would be removed", what);
+    char *done = format("removed %s", what);
     if (value_on(c, "dry-run"))
-        note("dry run: %s would be removed", what);
-    else if (confirmed(c, question, &code)) {
-        if (leat_group_remove(client, c->args[0], c->args[1], &o, &err) !=
-            LEAT_OK)
-            code = refused(client, c, &err);
-        else
-            note("removed %s", what);
-    }
+        code = say_done(c, "removed", true, would);
+    else if (confirmed(c, question, &code))
+        code = leat_group_remove(client, c->args[0], c->args[1], &o, &err) ==
+                       LEAT_OK
+                   ? say_done(c, "removed", false, done)
+                   : refused(client, c, &err);
+    free(done);
+    free(would);
     free(question);
     return code;
 }

@@ -78,8 +78,11 @@ static int alter(cli *c, leat_client *client, const char *name)
         return code;
     if (leat_topic_alter(client, name, NULL, &r, &err) != LEAT_OK)
         return topic_fail(client, name, &err);
-    note("topic %s altered; who has it open learns of it within seconds", name);
-    return 0;
+    char *remark = format(
+        "topic %s altered; who has it open learns of it within seconds", name);
+    code = say_done(c, "altered", false, remark);
+    free(remark);
+    return code;
 }
 
 int run_topic_alter(cli *c)

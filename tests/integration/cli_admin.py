@@ -235,6 +235,24 @@ def a_topic_in_use_is_removed_by_force(b):
         exits(b.run("topic", "info", "orders"), 1)
 
 
+def what_was_done_is_a_record_where_that_is_asked_for(b):
+    made = b.json("topic", "create", "orders")
+    equal(made, {"topic": "orders", "group": None, "done": "created",
+                 "dry_run": False})
+    b.send("orders", ["a"])
+    exits(b.consume("-q", n=1), 0)
+    for words, done in ((["pause"], "paused"), (["resume"], "resumed"),
+                        (["rm", "--dry-run"], "removed"),
+                        (["rm", "--yes"], "removed")):
+        equal(b.json("group", words[0], "orders", "g", *words[1:]),
+              {"topic": "orders", "group": "g", "done": done,
+               "dry_run": "--dry-run" in words})
+    equal(b.json("topic", "alter", "orders", "--cap", "9")["done"], "altered")
+    equal(b.json("topic", "rm", "orders", "--dry-run")["dry_run"], True)
+    equal(b.json("topic", "rm", "orders", "--yes")["done"], "removed")
+    exits(b.run("topic", "info", "orders"), 1)
+
+
 # ---- looking --------------------------------------------------------------
 
 def pending_messages_are_listed_in_pages(b):

@@ -353,6 +353,9 @@ def a_body_is_changed_from_a_file_or_stdin(b):
     assert x["edited"], x
     with open(b.path("f"), "w") as f:
         f.write("better")
+    was, got = now, b.json("dlq", "edit", "orders", now, "-k", "other")
+    now = got["id"]
+    equal(got, {"topic": "orders", "id": now, "was": was})
     now = b.good("dlq", "edit", "orders", now, "--body", b.path("f"), "-k",
                  "q", "-H", "b: 2", "-H", "c: 3").out.strip()
     x = b.json("dlq", "show", "orders", now)
