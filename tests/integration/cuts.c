@@ -265,7 +265,8 @@ static void bytes_that_come_one_by_one_change_nothing(void **state)
                                      .when = TCPFAULT_OFFSET,
                                      .action = TCPFAULT_SPLIT }));
     leat_client *c = open_client(
-        url, &(leat_client_opts){ .timeout_ms = PATIENCE_MS });
+        url, &(leat_client_opts){ .connect_timeout_ms = PATIENCE_MS,
+                                  .timeout_ms = PATIENCE_MS });
     leat_conn *conn = lend(c);
     for (int i = 0; i < 40; i++)
         assert_code(each[i % 4](conn, i, NULL), LEAT_OK);
