@@ -277,6 +277,34 @@ static void what_is_no_message_is_a_dead_letter_with_the_reason(void **state)
     leat_topic_close(t);
 }
 
+/* More than a script can pass on at once; another program's. */
+static void an_entry_of_very_many_fields_is_a_dead_letter_too(void **state)
+{
+    enum { FIELDS = 5000 };
+    static leat_bytes add[3 + 2 * FIELDS];
+    (void)state;
+    leat_topic *t = topic_of(client, "orders", 1);
+    add[0] = leat_str("XADD");
+    add[1] = leat_str("leat:{orders/0}:log");
+    add[2] = leat_str("*");
+    for (size_t i = 3; i < 3 + 2 * FIELDS; i++)
+        add[i] = leat_str(i % 2 ? "name" : "value");
+    must(leat_client_call(client, add, 3 + 2 * FIELDS, NULL, NULL, err));
+    add_many("orders", 0, 0, 1);
+    leat_source *s = open_quick(t, "g");
+    leat_delivery *d[2];
+    take_n(s, d, 2);
+    assert_int_equal(leat_delivery_reject(d[0], "too wide"), LEAT_OK);
+    ack(d[1]);
+    nothing_is_left(s);
+    leat_reply *r = dead_letters("orders", 0);
+    assert_int_equal(leat_reply_len(r), 1);
+    assert_field(r, 0, "le", "only 3900 of 5000 fields are here: too wide");
+    leat_reply_free(r);
+    leat_source_close(s);
+    leat_topic_close(t);
+}
+
 /* It failed in one group: the other never hears of it. */
 static void another_group_sees_each_message_once(void **state)
 {
@@ -570,6 +598,7 @@ int main(void)
         topic_test(a_delay_that_is_asked_for_goes_before_the_policy),
         topic_test(a_rejected_one_is_a_dead_letter_at_once),
         topic_test(what_is_no_message_is_a_dead_letter_with_the_reason),
+        topic_test(an_entry_of_very_many_fields_is_a_dead_letter_too),
         topic_test(another_group_sees_each_message_once),
         topic_test(an_own_function_decides),
         topic_test(a_dead_letter_carries_what_the_policy_adds),

@@ -55,6 +55,11 @@ end
 local now = math.floor(now_us() / 1000)
 local group, most = ARGV[9], tonumber(ARGV[12])
 
+-- What is of another type is so before anything was written.
+for i, look in ipairs({'XLEN', 'HLEN', 'ZCARD', 'ZCARD', 'XLEN', 'HLEN',
+                       'ZCARD', 'HLEN'}) do
+    redis.call(look, KEYS[i + 2])
+end
 redis.call('PEXPIRE', KEYS[1], ARGV[10])
 
 -- The fields of the message, wherever they are, its large body among them; nil:
@@ -91,14 +96,23 @@ local function meta_of(s)
     return meta
 end
 
+-- Lua passes no more than some 8,000 arguments: of an entry with more fields,
+-- which none of our codecs makes, the first are kept, and that is said.
+local FIELDS_MAX = 3900
 local function bury(s, fields, meta)
+    local count, last = fields and #fields / 2 or 0, meta[META.last_error]
+    if count > FIELDS_MAX then
+        last = string.format('only %d of %d fields are here: %s', FIELDS_MAX,
+                             count, last)
+        count = FIELDS_MAX
+    end
     local entry = {'g', group, 'i', s.id, 'n', s.n, 'f', s.f,
                    'fm', meta[META.first_ms], 'lm', now,
-                   'fe', meta[META.first_error], 'le', meta[META.last_error],
+                   'fe', meta[META.first_error], 'le', last,
                    'e', ARGV[2], 'r', meta[META.replayed], 'x', s.lane,
-                   'c', fields and #fields / 2 or 0}
-    for _, f in ipairs(fields or {}) do
-        entry[#entry + 1] = f
+                   'c', count}
+    for i = 1, 2 * count do
+        entry[#entry + 1] = fields[i]
     end
     redis.call('XADD', DLQ, '*', unpack(entry))
 end
