@@ -62,8 +62,8 @@ for i, look in ipairs({'XLEN', 'HLEN', 'ZCARD', 'ZCARD', 'XLEN', 'HLEN',
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[10])
 
--- The fields of the message, wherever they are, its large body among them; nil:
--- somebody deleted the entry.
+-- The fields of the message, wherever they are, its large body among them unless
+-- that is gone; nil: somebody deleted the entry.
 local function fields_of(id)
     local packed = redis.call('HGET', KEPT, id)
     if packed then
@@ -74,9 +74,10 @@ local function fields_of(id)
         return nil
     end
     local fields = found[2]
-    if fields[#fields - 1] == '@large' then
-        fields[#fields - 1] = fields[#fields]
-        fields[#fields] = redis.call('HGET', KEYS[8], id) or ''
+    local body = fields[#fields - 1] == '@large' and
+                 redis.call('HGET', KEYS[8], id)
+    if body then
+        fields[#fields - 1], fields[#fields] = fields[#fields], body
     end
     return fields
 end
@@ -96,23 +97,23 @@ local function meta_of(s)
     return meta
 end
 
--- Lua passes no more than some 8,000 arguments: of an entry with more fields,
--- which none of our codecs makes, the first are kept, and that is said.
-local FIELDS_MAX = 3900
-local function bury(s, fields, meta)
-    local count, last = fields and #fields / 2 or 0, meta[META.last_error]
-    if count > FIELDS_MAX then
-        last = string.format('only %d of %d fields are here: %s', FIELDS_MAX,
-                             count, last)
-        count = FIELDS_MAX
+-- As one, where there are more than Lua can pass on.
+local function few(fields)
+    if fields and #fields > 7000 then
+        return {'@packed', cmsgpack.pack(fields)}
     end
+    return fields
+end
+
+local function bury(s, fields, meta)
+    fields = few(fields)
     local entry = {'g', group, 'i', s.id, 'n', s.n, 'f', s.f,
                    'fm', meta[META.first_ms], 'lm', now,
-                   'fe', meta[META.first_error], 'le', last,
+                   'fe', meta[META.first_error], 'le', meta[META.last_error],
                    'e', ARGV[2], 'r', meta[META.replayed], 'x', s.lane,
-                   'c', count}
-    for i = 1, 2 * count do
-        entry[#entry + 1] = fields[i]
+                   'c', fields and #fields / 2 or 0}
+    for _, f in ipairs(fields or {}) do
+        entry[#entry + 1] = f
     end
     redis.call('XADD', DLQ, '*', unpack(entry))
 end
