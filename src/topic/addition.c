@@ -59,8 +59,9 @@ static char *put_later(const leat__addition *a, char *to)
 
 static char *put_add(const leat__addition *a, char *to)
 {
-    to = put_number(to, a->large ? 3 : 1);
+    to = put_number(to, a->large ? 4 : 2);
     to = put_key(to, a, NULL);
+    to = put_key(to, a, "later");
     if (a->large) {
         to = put_key(to, a, "bodies");
         to = put_key(to, a, "large");
@@ -89,7 +90,7 @@ char *leat__addition_put(const leat__addition *a, char *to)
 {
     const leat__script *s = a->later ? &leat__script_topic_later
                                      : &leat__script_topic_add;
-    size_t keys = a->later ? 4 : a->large ? 3 : 1;
+    size_t keys = a->later || a->large ? 4 : 2;
     to = leat__resp_array_head(to, 3 + keys + 3 + a->n);
     to = put(to, leat_str("EVALSHA"));
     to = put(to, leat_mem(s->sha, SHA));

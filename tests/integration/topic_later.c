@@ -237,6 +237,9 @@ static void a_cap_counts_what_waits_and_takes_what_ripens(void **state)
     later(t, "x", 1);
     assert_code(leat_topic_flush(t, LONG_MS, &e), LEAT_EFULL);
     assert_true(e.retriable);
+    must(leat_topic_publish(t, &(leat_msg){ .body = leat_str("x") }, NULL, NULL,
+                            err));
+    assert_code(leat_topic_flush(t, LONG_MS, NULL), LEAT_EFULL);
     add("t", 0, "3");
     add("t", 0, "4");
     wait_until(waiting(server) == 0, LONG_MS);
