@@ -235,7 +235,7 @@ struct part {
     leat__id looked_good; /* up to here none is missing that is not told    */
     leat__key log, cursor, lease;
     leat__key kept_key, due_key, lane_key, dlq_key, bodies_key, later_key,
-        laters_key;
+        laters_key, since_key;
 };
 
 typedef struct consumer_meters {

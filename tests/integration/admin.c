@@ -488,8 +488,8 @@ static void what_is_in_use_is_not_removed_unless_forced(void **state)
 /* All keys of a topic, also those of partitions that hold no message now. */
 static void a_removed_topic_leaves_no_key(void **state)
 {
-    static const char *const words[] = { "dlq", "later", "laters", "bodies",
-                                         "large" };
+    static const char *const words[] = { "dlq",   "later",  "laters",
+                                         "since", "bodies", "large" };
     (void)state;
     fill(0, 3);
     litter();

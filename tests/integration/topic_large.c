@@ -37,8 +37,10 @@ static char *body_of(int i, size_t n)
 {
     char *p = malloc(n + 16);
     assert_non_null(p);
-    for (size_t at = 0; at < n; at++)
+    for (size_t at = 0; at < n && at < 26; at++)
         p[at] = (char)('a' + (at + (size_t)i) % 26);
+    for (size_t at = 26; at < n; at *= 2)
+        memcpy(p + at, p, at < n - at ? at : n - at);
     if (n >= 8)
         p[snprintf(p, 16, "%07d", i)] = ' ';
     return p;

@@ -6,7 +6,7 @@
 --       4 kept    5 due      6 lane  as in kept.lua
 --       7 dlq     stream: dead letters of the partition, of all groups
 --       8 bodies  hash: id of a log's entry -> its large body
---       9 later   10 laters  as in later.lua
+--       9 later   10 laters   11 since   as in later.lua
 -- ARGV  1-11      as in save.lua
 --       12        how many bytes of an error to keep
 --       13        lanes that are asked about, with spaces between them
@@ -57,7 +57,7 @@ local group, most = ARGV[9], tonumber(ARGV[12])
 
 -- What is of another type is so before anything was written.
 for i, look in ipairs({'XLEN', 'HLEN', 'ZCARD', 'ZCARD', 'XLEN', 'HLEN',
-                       'ZCARD', 'HLEN'}) do
+                       'ZCARD', 'HLEN', 'ZCARD'}) do
     redis.call(look, KEYS[i + 2])
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[10])
@@ -175,6 +175,7 @@ end
 function steps.again(s)
     local token = group .. ' ' .. s.id
     redis.call('ZADD', KEYS[9], string.format('%.0f', now + s.delay), token)
+    redis.call('ZADD', KEYS[11], string.format('%.0f', now), token)
     redis.call('HSET', KEYS[10], token, cmsgpack.pack(unpack_text(s.lane)))
     local meta = kept_meta(KEPT, s.id)
     if meta then
