@@ -173,6 +173,10 @@ bool value_check(const option *o, const char *text, char *why, size_t room);
 bool bool_parse(const char *text, bool *on);
 bool duration_parse(const char *text, int64_t *ms);
 
+/* Since 1970: a date, with a time and a zone as leat prints it or without, or @
+ * and the milliseconds. */
+bool time_parse(const char *text, int64_t *ms);
+
 /* Credentials that may be used with the URL in force; NULL: none. */
 typedef struct login {
     const char *user;

@@ -129,10 +129,12 @@ static leat_code count_held(run *x, uint32_t partition,
     leat__trim_how how = x->how;
     leat__trim_result all;
     int64_t held = 0, old = 0;
+    if (now->holder[0] == '\0')
+        return LEAT_OK;
     how.most = 0;
     how.force = true;
     leat_code rc = call(x, partition, &how, &all, err);
-    if (rc != LEAT_OK || now->holder[0] == '\0')
+    if (rc != LEAT_OK)
         return rc;
     if (!leat__position_zero(all.cut))
         rc = count_range(x, partition, leat__position_after(now->limit),

@@ -458,6 +458,35 @@ static void a_removed_group_leaves_its_dead_letters_and_nothing_else(void **s)
     assert_int_equal(keys_like("*:g"), 0);
 }
 
+static void one_connection_suffices_to_remove(void **state)
+{
+    leat_client *one = open_client(url, &(leat_client_opts){ .pool_size = 1 });
+    (void)state;
+    fill(0, 3);
+    litter();
+    must(leat_group_remove(one, "t", "g", &(leat_remove_opts){ .dead = true },
+                           err));
+    assert_int_equal(redis_int(server, "XLEN leat:{t/0}:dlq"), 150);
+    make_group();
+    must(leat_topic_remove(one, "t", NULL, err));
+    assert_int_equal(keys_like("*{t*"), 0);
+    leat_client_close(one);
+}
+
+/* Its meta was removed, and then somebody was killed. */
+static void a_dry_run_leaves_the_rest_of_a_removal(void **state)
+{
+    leat_error e = { 0 };
+    const leat_remove_opts dry = { .dry_run = true };
+    (void)state;
+    redis_do(server, "SADD leat:topics half");
+    must(leat_topic_remove_with(client, "half", &dry, err));
+    assert_int_equal(redis_int(server, "SISMEMBER leat:topics half"), 1);
+    must(leat_topic_remove(client, "half", NULL, err));
+    assert_int_equal(redis_int(server, "SISMEMBER leat:topics half"), 0);
+    assert_code(leat_topic_remove_with(client, "half", &dry, &e), LEAT_ENOENT);
+}
+
 static void what_is_in_use_is_not_removed_unless_forced(void **state)
 {
     leat_error e = { 0 };
@@ -1007,6 +1036,8 @@ int main(void)
         CASE(one_that_came_meanwhile_is_not_overrun),
         CASE(a_paused_group_hands_out_nothing_until_it_is_resumed),
         CASE(a_removed_group_leaves_its_dead_letters_and_nothing_else),
+        CASE(one_connection_suffices_to_remove),
+        CASE(a_dry_run_leaves_the_rest_of_a_removal),
         CASE(what_is_in_use_is_not_removed_unless_forced),
         CASE(a_removed_topic_leaves_no_key),
         CASE(a_removal_that_was_cut_is_finished_by_the_next),

@@ -56,7 +56,9 @@ def a_group_reads_again_from_where_it_is_told(b):
     read_all(b, 6)
     third = ids(b)[2]
     for to, first in (("start", 0), (third, 2), ("1h", 0), ("@1", 0),
-                      ("@2001-02-03T04:05:06.7Z", 0), ("@2001-02-03", 0)):
+                      ("@2001-02-03T04:05:06.7Z", 0), ("@2001-02-03", 0),
+                      ("2001-02-03T04:05:06.789+01:00", 0),
+                      ("2001-02-03T04:05", 0)):
         p = seek(b, "--to", to, "--yes", "-o", "json")
         exits(p, 0)
         row, = json.loads(p.out)
@@ -174,6 +176,25 @@ def a_group_is_removed_only_when_told_twice(b):
     equal(b.server.call("KEYS", "*:g"), [])
     equal(b.json("topic", "info", "orders")["messages"], 4)
     exits(b.run("group", "rm", "orders", "g", "--yes"), 1)
+
+
+def what_is_put_by_is_counted_before_it_goes(b):
+    b.topic(lines=3)
+    exits(b.run("consume", "orders", "-g", "g", "--order", "none", "-q",
+                "--backoff", "fixed:1h,nojitter", "--until-idle", "200ms",
+                "-e", "false"), 0)
+    wait_for(lambda: b.json("group", "info", "orders", "g")["retries"] == 3,
+             SECONDS)
+    equal(b.lag(), 0)
+    p = b.run("group", "rm", "orders", "g")
+    exits(p, 64)
+    assert "3 messages not settled" in p.err, p.err
+    p = seek(b, "--to", "end", "--drop")
+    exits(p, 64)
+    assert "3 messages put by dropped" in p.err, p.err
+    exits(seek(b, "--to", "end", "--drop", "--yes"), 0)
+    p = b.run("group", "rm", "orders", "g")
+    assert "0 messages not settled" in p.err, p.err
 
 
 def dead_letters_of_a_group_go_only_if_asked(b):

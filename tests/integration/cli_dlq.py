@@ -125,6 +125,9 @@ def show_prints_everything(b):
     equal(b.good("dlq", "show", "orders", i, "--raw").stdout, data)
     x = b.json("dlq", "show", "orders", i, "--columns", "body_base64")
     assert x["body_base64"].startswith("AAECAwQF"), x
+    equal(b.json("dlq", "show", "orders", i, "--columns", "body"), x)
+    equal(b.json("dlq", "show", "orders", i, "--columns", "body,body_base64"),
+          x)
 
 
 def what_cannot_be_decoded_is_shown_with_its_fields(b):

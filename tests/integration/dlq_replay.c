@@ -227,6 +227,27 @@ static void what_cannot_be_replayed_is_refused_with_its_reason(void **state)
     assert_int_equal(none, 2);
 }
 
+/* Somebody else's entry may look like ours. */
+static void a_group_that_cannot_be_is_refused(void **state)
+{
+    char name[1001];
+    leat_dlq_sum sum;
+    leat_error e = { 0 };
+    (void)state;
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    redis_do(server, "XADD leat:{t/0}:dlq 5-0 g %s i 1-1 c 1 a b", name);
+    redis_do(server, "XADD leat:{t/0}:dlq 6-0 g %s i 1-1 c 1 a b", "a}/{b");
+    assert_code(leat_dlq_replay_all(dlq, NULL, NULL, &sum, &e), LEAT_EINVAL);
+    assert_int_equal(sum.refused, 2);
+    assert_non_null(strstr(e.msg, "0:5-0"));
+    const char *ids[] = { "0:6-0" };
+    assert_code(leat_dlq_replay(dlq, ids, 1, NULL, &sum, &e), LEAT_EINVAL);
+    assert_int_equal(dead_count(), 2);
+    must(leat_dlq_clear(dlq, NULL, NULL, &sum, err));
+    assert_int_equal(sum.done, 2);
+}
+
 static void keys_of_another_type_lose_nothing(void **state)
 {
     static const char *const keys[] = { "kept:g", "due:g", "log", "bodies",
@@ -657,6 +678,7 @@ int main(void)
         dlq_test(the_fields_are_those_of_the_log),
         dlq_test(what_is_not_there_is_named_and_the_rest_is_done),
         dlq_test(what_cannot_be_replayed_is_refused_with_its_reason),
+        dlq_test(a_group_that_cannot_be_is_refused),
         dlq_test(keys_of_another_type_lose_nothing),
         dlq_test(a_dry_run_tells_and_does_nothing),
         dlq_test(a_filter_chooses_and_a_limit_ends),
