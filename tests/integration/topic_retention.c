@@ -511,6 +511,24 @@ static void trimming_by_hand_follows_the_policy(void **state)
     leat_topic_close(t);
 }
 
+/* Entries are read to be counted, and the server does nothing else meanwhile. */
+static void large_entries_are_counted_a_few_at_a_time(void **state)
+{
+    enum { N = 200 };
+    (void)state;
+    leat_topic *t = orders(&(leat_retention){ .large_body = -1 });
+    redis_do(server, "EVAL %s 1 " LOG,
+             "for i = 1, 200 do redis.call('XADD', KEYS[1], '*', 'b', "
+             "string.rep('x', 10000)) end");
+    int64_t before = calls("xrange");
+    leat_trimmed r = trim(
+        &(leat_trim_opts){ .max_entries = -1, .dry_run = true });
+    assert_int_equal(r.removed, N);
+    assert_true(calls("xrange") - before >= N / 5);
+    assert_int_equal(length(), N);
+    leat_topic_close(t);
+}
+
 /* Other programs read it by groups of the server's own. */
 static void
 a_bare_stream_is_trimmed_up_to_what_others_have_acknowledged(void **state)
@@ -578,6 +596,7 @@ int main(void)
         topic_test(trimming_by_hand_by_age),
         topic_test(trimming_by_force_takes_what_was_not_settled),
         topic_test(trimming_by_hand_follows_the_policy),
+        topic_test(large_entries_are_counted_a_few_at_a_time),
         topic_test(
             a_bare_stream_is_trimmed_up_to_what_others_have_acknowledged),
         topic_test(an_older_server_is_trimmed_alike),
