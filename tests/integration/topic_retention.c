@@ -349,19 +349,6 @@ static void an_alter_reaches_a_running_owner(void **state)
     leat_topic_close(t);
 }
 
-static void an_alter_reaches_a_producer(void **state)
-{
-    leat_retention seen = { 0 };
-    (void)state;
-    leat_topic *t = orders(&(leat_retention){ 0 });
-    must(leat_topic_publish(t, &(leat_msg){ .body = leat_str("0") }, NULL, NULL,
-                            err));
-    must(leat_topic_alter(client, "orders", NULL,
-                          &(leat_retention){ .cap = 12 }, err));
-    wait_until((leat__topic_retention(t, &seen), seen.cap == 12), SOON_MS);
-    leat_topic_close(t);
-}
-
 /* ---- large bodies ----------------------------------------------------- */
 
 static void large_bodies_go_with_their_entries(void **state)
@@ -590,7 +577,6 @@ int main(void)
         topic_test(what_one_group_has_settled_is_forgotten),
         topic_test(what_was_forgotten_is_no_loss_to_its_producer),
         topic_test(an_alter_reaches_a_running_owner),
-        topic_test(an_alter_reaches_a_producer),
         topic_test(large_bodies_go_with_their_entries),
         topic_test(trimming_by_hand_stops_at_the_slowest_group),
         topic_test(trimming_by_hand_by_age),
