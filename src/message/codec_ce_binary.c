@@ -25,8 +25,6 @@
 
 /* ---- encoding --------------------------------------------------------- */
 
-enum { HEADERS_MAX = 1000 }; /* scripts cannot pass on fields without end */
-
 static leat_code put(leat_fields *out, const char *name, leat_bytes value,
                      leat_error *err)
 {
@@ -85,11 +83,6 @@ static leat_code check(const leat_codec *c, const leat_msg *m, size_t n,
                         "codec %s: a body of type application/cloudevents "
                         "would be read as the event itself",
                         c->name);
-    if (rc == LEAT_OK && m->header_count > HEADERS_MAX)
-        rc = leat__fail(err, LEAT_EINVAL,
-                        "codec %s: %zu headers, each a field of the entry: at "
-                        "most %d",
-                        c->name, m->header_count, HEADERS_MAX);
     return rc;
 }
 

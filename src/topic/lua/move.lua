@@ -56,9 +56,10 @@ local now = math.floor(now_us() / 1000)
 local group, most = ARGV[9], tonumber(ARGV[12])
 
 -- What is of another type is so before anything was written.
-for i, look in ipairs({'XLEN', 'HLEN', 'ZCARD', 'ZCARD', 'XLEN', 'HLEN',
-                       'ZCARD', 'HLEN', 'ZCARD'}) do
-    redis.call(look, KEYS[i + 2])
+local LOOK = {nil, nil, 'XLEN', 'HLEN', 'ZCARD', 'ZCARD', 'XLEN', 'HLEN', 'ZCARD',
+              'HLEN', 'ZCARD'}
+for i = 3, #KEYS do
+    redis.call(LOOK[i], KEYS[i])
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[10])
 
