@@ -300,7 +300,8 @@ CASES = {
     "stream/ack": ack, "stream/autoclaim": autoclaim, "stream/idle": idle,
     "stream/remove": remove, "stream/take": stream_take, "topic/beat": beat,
     "topic/add": bounded, "topic/alter": alter, "topic/bury": bury,
-    "topic/enter": enter, "topic/hand": hand, "topic/later": later, "topic/leave": leave,
+    "topic/enter": enter, "topic/hand": hand, "topic/later": later,
+    "topic/leave": leave,
     "topic/move": move, "topic/ripe": ripe,
     "topic/make": make, "topic/renew": renew, "topic/save": save,
     "topic/take": take, "topic/trim": trim, "topic/trim60": trim,
@@ -359,8 +360,8 @@ def look_at(w, keys):
             value = w.call("GET", key)
         elif kind == "stream":
             value = look_at_stream(w, key)
-        elif kind == "zset":
-            value = w.call("ZRANGE", key, 0, -1, "WITHSCORES")
+        elif kind == "set":
+            value = sorted(w.call("SMEMBERS", key))
         elif kind != "none":
             raise RuntimeError(f"{key}: cannot look at a {kind}")
         state.append((key, kind, w.call("PEXPIRETIME", key), value))
