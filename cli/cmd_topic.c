@@ -205,6 +205,8 @@ static const column info_columns[] = {
     { "abandoned", COLUMN_TEXT, false },
     { "abandoned_ms", COLUMN_COUNT, false },
     { "large_body", COLUMN_COUNT, false },
+    { "first", COLUMN_TEXT, false },
+    { "last", COLUMN_TEXT, false },
 };
 
 static const column partition_columns[] = {
@@ -257,6 +259,8 @@ static void show_info(output *out, const leat_topic_info *t)
     output_number(out, t->dead);
     output_number(out, t->delayed);
     show_retention(out, &t->retention);
+    output_position(out, t->first);
+    output_position(out, t->last);
 }
 
 static void show_partitions(output *out, const leat_topic_info *t)

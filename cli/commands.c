@@ -353,10 +353,10 @@ const command commands[] = {
       .summary = "take the oldest messages from a topic",
       .text = "The members of groups do this by themselves, by what leat topic "
               "alter says; without --max-entries and --older-than, so does "
-              "this.  Says how many went, how many are held back only because "
-              "groups have not settled them, and the group that holds back "
-              "most.  With --force these go, too: it asks first on a terminal, "
-              "elsewhere it needs --yes.",
+              "this.  Asks first on a terminal, elsewhere it needs --yes.  "
+              "Says how many went, how many are held back only because groups "
+              "have not settled them, and the group that holds back most.  "
+              "With --force these go, too.",
       .options = topic_trim_options,
       .examples = topic_trim_examples,
       .run = run_topic_trim },

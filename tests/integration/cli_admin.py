@@ -281,6 +281,11 @@ def a_topic_tells_its_size_and_rate(b):
     info = b.json("topic", "info", "orders")
     assert info["bytes"] > 20 and info["rate"] > 0, info
     equal((info["dead"], info["delayed"]), (1, 1))
+    parts = b.json("topic", "info", "orders", "-p")
+    order = [tuple(int(n) for n in p[w].split("-")) for p in parts
+             for w in ("first", "last")]
+    equal((info["first"], info["last"]),
+          ("%d-%d" % min(order), "%d-%d" % max(order)))
     rows = b.json("topic", "info", "orders", "-p")
     equal([(r["dead"], r["delayed"]) for r in rows], [(0, 1), (1, 0)])
     equal(sum(r["bytes"] for r in rows), info["bytes"])
