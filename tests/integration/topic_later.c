@@ -323,9 +323,9 @@ static void clocked_end(struct clocked *x)
     unlink(x->path);
 }
 
-/* Many wait for an hour; others go past them; the clock goes back and then jumps
- * over all of them.  A hundred thousand take ten seconds to send: that is for
- * LEAT_LONG=1. */
+/* Many wait for an hour; others go past them; the clock goes back and then
+ * jumps over all of them.  A hundred thousand take ten seconds to send: that is
+ * for LEAT_LONG=1. */
 static void many_wait_and_come_once_each_when_the_clock_jumps(void **state)
 {
     int many = getenv("LEAT_LONG") ? 100000 : SANITIZED ? 5000 : 20000;

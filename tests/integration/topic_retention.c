@@ -498,7 +498,7 @@ static void trimming_by_hand_follows_the_policy(void **state)
     leat_topic_close(t);
 }
 
-/* Entries are read to be counted, and the server does nothing else meanwhile. */
+/* Entries are read to be counted, and the server does nothing else then. */
 static void large_entries_are_counted_a_few_at_a_time(void **state)
 {
     enum { N = 200 };

@@ -56,11 +56,14 @@ local now = math.floor(now_us() / 1000)
 local group, most = ARGV[9], tonumber(ARGV[12])
 
 -- What is of another type is so before anything was written.
-local LOOK = {nil, nil, 'XLEN', 'HLEN', 'ZCARD', 'ZCARD', 'XLEN', 'HLEN', 'ZCARD',
-              'HLEN', 'ZCARD'}
-for i = 3, #KEYS do
-    redis.call(LOOK[i], KEYS[i])
-end
+redis.call('HLEN', KEPT)
+redis.call('ZCARD', DUE)
+redis.call('ZCARD', LANE)
+redis.call('XLEN', DLQ)
+redis.call('HLEN', KEYS[8])
+redis.call('ZCARD', KEYS[9])
+redis.call('HLEN', KEYS[10])
+redis.call('ZCARD', KEYS[11])
 redis.call('PEXPIRE', KEYS[1], ARGV[10])
 
 -- The fields of the message, wherever they are, its large body among them unless
