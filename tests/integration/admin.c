@@ -517,8 +517,8 @@ static void what_is_in_use_is_not_removed_unless_forced(void **state)
 /* All keys of a topic, also those of partitions that hold no message now. */
 static void a_removed_topic_leaves_no_key(void **state)
 {
-    static const char *const words[] = { "dlq", "later", "laters", "bodies",
-                                         "large" };
+    static const char *const words[] = { "dlq",   "later",  "laters",
+                                         "since", "bodies", "large" };
     (void)state;
     fill(0, 3);
     litter();
@@ -646,7 +646,9 @@ static void move(int number, const char *what, const char *id, int n, int f,
         leat_str("leat:{t/1}:lease:g"), leat_str("leat:{t/1}:cur:g"),
         leat_str("leat:{t/1}:log"),     leat_str("leat:{t/1}:kept:g"),
         leat_str("leat:{t/1}:due:g"),   leat_str("leat:{t/1}:lane:g"),
-        leat_str("leat:{t/1}:dlq"),     leat_str("leat:{t/1}:bodies")
+        leat_str("leat:{t/1}:dlq"),     leat_str("leat:{t/1}:bodies"),
+        leat_str("leat:{t/1}:later"),   leat_str("leat:{t/1}:laters"),
+        leat_str("leat:{t/1}:since")
     };
     const leat_bytes args[] = {
         leat_str(A),        leat_str("9"),      leat_str(num),
@@ -657,7 +659,7 @@ static void move(int number, const char *what, const char *id, int n, int f,
         leat_str(id),       leat_str(tries),    leat_str(fails),
         leat_str(wait),     leat_str(error),    leat_str(lane)
     };
-    must(leat__script_call(c, &leat__script_topic_move, keys, 8, args,
+    must(leat__script_call(c, &leat__script_topic_move, keys, 11, args,
                            sizeof args / sizeof *args, &r, err));
     assert_text(leat_reply_at(r, 0), "1");
     leat_client_return(client, c);

@@ -248,6 +248,14 @@ static void a_group_that_cannot_be_is_refused(void **state)
     assert_int_equal(sum.done, 2);
 }
 
+static int64_t kept_fields(const char *id)
+{
+    return redis_int(server, "EVAL %s 1 leat:{t/0}:kept:g %s",
+                     "return #cmsgpack.unpack(redis.call('HGET', KEYS[1], "
+                     "ARGV[1]))",
+                     id);
+}
+
 /* An entry of somebody else's, with more fields than Lua can hand on. */
 static void one_of_thousands_of_fields_dies_and_is_replayed(void **state)
 {
@@ -275,12 +283,18 @@ static void one_of_thousands_of_fields_dies_and_is_replayed(void **state)
     leat_dead_free(x);
     must(leat_dlq_replay_all(dlq, NULL, NULL, NULL, err));
     assert_int_equal(kept_count("g"), 2);
-    assert_int_equal(
-        redis_int(server, "EVAL %s 1 leat:{t/0}:kept:g %s",
-                  "return #cmsgpack.unpack(redis.call('HGET', KEYS[1], "
-                  "ARGV[1]))",
-                  ids[1]),
-        2 * FIELDS);
+    assert_int_equal(kept_fields(ids[1]), 2 * FIELDS);
+}
+
+/* Whoever fetches what is due unpacks it. */
+static void a_field_that_looks_packed_and_is_not_is_a_field(void **state)
+{
+    (void)state;
+    bury((grave){ .key = "k", .body = "x", .error = "e" }, NULL);
+    redis_do(server, "XADD leat:{t/0}:dlq * g g i 9-9 c 1 @packed %s", "\xc1");
+    must(leat_dlq_replay_all(dlq, NULL, NULL, NULL, err));
+    assert_int_equal(kept_count("g"), 2);
+    assert_int_equal(kept_fields("9-9"), 2);
 }
 
 static void keys_of_another_type_lose_nothing(void **state)
@@ -715,6 +729,7 @@ int main(void)
         dlq_test(what_cannot_be_replayed_is_refused_with_its_reason),
         dlq_test(a_group_that_cannot_be_is_refused),
         dlq_test(one_of_thousands_of_fields_dies_and_is_replayed),
+        dlq_test(a_field_that_looks_packed_and_is_not_is_a_field),
         dlq_test(keys_of_another_type_lose_nothing),
         dlq_test(a_dry_run_tells_and_does_nothing),
         dlq_test(a_filter_chooses_and_a_limit_ends),

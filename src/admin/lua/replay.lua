@@ -26,13 +26,14 @@ local known = redis.call('EXISTS', KEYS[5]) == 1
 local now = math.floor(now_us() / 1000)
 redis.call('ZCARD', DUE) -- is there anything else of that name?
 
--- Too many to be handed on singly were packed, see bury in move.lua.
+-- Very many were packed, see few in move.lua.  A field of that name may also be
+-- somebody else's, and what nobody can unpack would hold up all that is due.
 local function unpacked(fields)
     local good, list
     if #fields == 2 and fields[1] == '@packed' then
         good, list = pcall(cmsgpack.unpack, fields[2])
     end
-    return good and type(list) == 'table' and list or fields
+    return good and type(list) == 'table' and #list > 0 and list or fields
 end
 
 -- Its head by name, and the message's fields; nil: it is no dead letter.
