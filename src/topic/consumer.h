@@ -537,9 +537,8 @@ void leat__kept_look(part *p, int64_t at_ns);
 /* The group was told that something is new: it may be replayed letters. */
 void leat__kept_hint(consumer *c, int64_t now_ns);
 
-/* The next to be handed out, with its attempt counted, and back; NULL: none. */
+/* The next to be handed out, with its attempt counted; NULL: none. */
 leat__kept *leat__kept_take(part *p, bool alone);
-void leat__kept_undo(part *p, leat__kept *k);
 
 /* It is in hand no more. */
 void leat__kept_drop(part *p, leat__kept *k);

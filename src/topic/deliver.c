@@ -466,12 +466,8 @@ void leat__deliver_undo(consumer *c, leat_delivery **out, int n)
 {
     for (int i = 0; i < n; i++) {
         handed *h = (handed *)out[i];
-        if (leat__part_epoch(h->part) != h->d.fence)
-            ; /* nothing of it is left */
-        else if (h->kept)
-            leat__kept_undo(h->part, h->kept);
-        else
-            leat__window_back(h->part->window, h->entry, 0, true);
+        if (leat__part_epoch(h->part) == h->d.fence)
+            leat__settle_release(h); /* its lane may stand still by now */
         c->outs--;
         if (c->alone == h)
             c->alone = NULL;
