@@ -274,6 +274,8 @@ static leat__entry *claim(leat__window *w, leat__slot *s, uint64_t place)
     w->alone_out &= w->out > 0;
     w->out++;
     w->dirty = true;
+    if (w->lanes.held > 0)
+        leat__lanes_claimed(w, s);
     return &s->e;
 }
 

@@ -126,6 +126,9 @@ static inline void leat__lanes_link(leat__window *w, leat__slot *s,
 /* The lane is held back, so a fresh entry of it must wait behind. */
 bool leat__lanes_holds(const leat__window *w, const leat__slot *s);
 
+/* It waited and was never handed back; now it is out. */
+void leat__lanes_claimed(leat__window *w, const leat__slot *s);
+
 /* It was out; now it waits again, or is done. */
 void leat__lanes_back(leat__window *w, leat__slot *s);
 void leat__lanes_done(leat__window *w, const leat__slot *s);

@@ -241,6 +241,15 @@ void leat__lanes_back(leat__window *w, leat__slot *s)
     settle(w, lane);
 }
 
+void leat__lanes_claimed(leat__window *w, const leat__slot *s)
+{
+    uint32_t lane = find(w, s->e.lane);
+    if (lane == 0)
+        return;
+    w->lanes.pool[lane].out++;
+    settle(w, lane);
+}
+
 void leat__lanes_done(leat__window *w, const leat__slot *s)
 {
     uint32_t lane = find(w, s->e.lane);

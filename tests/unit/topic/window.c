@@ -454,6 +454,25 @@ static void a_lane_that_was_given_back_is_claimed_whole(void **state)
     leat__window_free(w);
 }
 
+/* One of a lane leaves while another that was handed back waits. */
+static void what_is_claimed_leaves_its_lane_as_it_was(void **state)
+{
+    leat__window *w = fresh_window(LEAT_ORDER_KEY);
+    leat__entry *a, *b;
+    (void)state;
+    push(w, 1, 7);
+    assert_takes(w, 0, &a, 1);
+    nack(w, a, 0);
+    b = push(w, 2, 7);
+    leat__window_claim(w, b);
+    assert_takes_nothing(w, 0);
+    done(w, b);
+    assert_takes(w, 0, &a, 1);
+    done(w, a);
+    assert_int_equal(pop(w), 2);
+    leat__window_free(w);
+}
+
 static void a_partition_is_claimed_up_to_one(void **state)
 {
     leat__window *w = fresh_window(LEAT_ORDER_PARTITION);
@@ -933,6 +952,7 @@ int main(void)
         cmocka_unit_test(
             what_is_claimed_and_done_is_settled_for_the_next_owner),
         cmocka_unit_test(a_lane_that_was_given_back_is_claimed_whole),
+        cmocka_unit_test(what_is_claimed_leaves_its_lane_as_it_was),
         cmocka_unit_test(a_partition_is_claimed_up_to_one),
         cmocka_unit_test(suspects_are_counted_until_they_are_done),
         cmocka_unit_test(what_was_never_begun_does_not_count),
