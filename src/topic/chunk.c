@@ -239,6 +239,12 @@ static inline bool is_stub(const filling *f, const leat_reply *list)
            f->chunk->pool->bodies;
 }
 
+static leat_code body_gone(filling *f, leat__held *h)
+{
+    leat__fail(&f->why, LEAT_EDECODE, "its large body is gone");
+    return undecodable(f->chunk, h, &f->why, f->err);
+}
+
 static __attribute__((noinline, cold)) leat_code make_stub(filling *f,
                                                            leat__held *h)
 {
@@ -331,7 +337,7 @@ LEAT__COLD leat_code leat__chunk_one(leat__chunk_pool *pool,
     }
     if (rc == LEAT_OK) {
         *h = (leat__held){ .chunk = k, .id = id };
-        rc = decode(&f, h);
+        rc = is_stub(&f, fields) ? body_gone(&f, h) : decode(&f, h);
     }
     if (rc != LEAT_OK)
         chunk_drop(k);
@@ -376,10 +382,7 @@ static leat_code decode_large(leat__chunk *k, const leat_codec *codec,
                               bool there, leat__held *h, leat_error *err)
 {
     filling f = { .chunk = k, .codec = codec, .err = err };
-    if (there)
-        return decode(&f, h);
-    leat__fail(&f.why, LEAT_EDECODE, "its large body is gone");
-    return undecodable(k, h, &f.why, err);
+    return there ? decode(&f, h) : body_gone(&f, h);
 }
 
 static void count_ahead(leat__chunk *k)

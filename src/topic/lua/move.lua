@@ -57,8 +57,8 @@ local group, most = ARGV[9], tonumber(ARGV[12])
 
 redis.call('PEXPIRE', KEYS[1], ARGV[10])
 
--- The fields of the message, wherever they are, its large body among them; nil:
--- somebody deleted the entry.
+-- The fields of the message, wherever they are, its large body among them unless
+-- that is gone; nil: somebody deleted the entry.
 local function fields_of(id)
     local packed = redis.call('HGET', KEPT, id)
     if packed then
@@ -69,9 +69,10 @@ local function fields_of(id)
         return nil
     end
     local fields = found[2]
-    if fields[#fields - 1] == '@large' then
-        fields[#fields - 1] = fields[#fields]
-        fields[#fields] = redis.call('HGET', KEYS[8], id) or ''
+    local body = fields[#fields - 1] == '@large' and
+                 redis.call('HGET', KEYS[8], id)
+    if body then
+        fields[#fields - 1], fields[#fields] = fields[#fields], body
     end
     return fields
 end
