@@ -92,7 +92,16 @@ local function meta_of(s)
     return meta
 end
 
+-- As one, where there are more than Lua can pass on.
+local function few(fields)
+    if fields and #fields > 7000 then
+        return {'@packed', cmsgpack.pack(fields)}
+    end
+    return fields
+end
+
 local function bury(s, fields, meta)
+    fields = few(fields)
     local entry = {'g', group, 'i', s.id, 'n', s.n, 'f', s.f,
                    'fm', meta[META.first_ms], 'lm', now,
                    'fe', meta[META.first_error], 'le', meta[META.last_error],
