@@ -281,7 +281,7 @@ static void released(handed *h, bool told, int64_t since_ns)
     part *p = h->part;
     uint32_t n = h->d.attempt - h->again - 1;
     if (!h->kept && !lane_stands(h)) {
-        leat__window_back(p->window, h->entry, 0, true);
+        leat__window_back(p->window, h->entry, true);
         back(h, since_ns);
         if (told)
             leat__line_add(&p->settled, &h->d);
