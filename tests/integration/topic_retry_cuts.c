@@ -265,8 +265,8 @@ static void undo_behind_a_failure(leat_order order)
                            .action = TCPFAULT_HOLD };
     assert_true(tcpfault_rule_add(proxy, &hold) > 0);
     pthread_create(&thread, NULL, receive_one, s);
-    while (st.received < 2)
-        leat_topic_source_stats_get(s, &st);
+    wait_until((leat_topic_source_stats_get(s, &st), st.received == 2),
+               LONG_MS);
     assert_int_equal(leat_delivery_fail(first, "not yet"), LEAT_OK);
     wait_until(atomic_load(&failing), LONG_MS);
     tcpfault_clear(proxy);
