@@ -92,9 +92,7 @@ class One(Run):
 
     def move_clock(self, seconds, r):
         self.cut_off()
-        # What is delayed while it is ahead waits for so long when it is back.
-        self.clock.set(r.choice((2, -3600, 2) if self.policies else
-                                (120, -3600, 86400)))
+        self.clock.set(r.choice((120, -3600, 86400)))
         self.rest(seconds)
         self.clock.set(0)
 
