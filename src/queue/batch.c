@@ -92,12 +92,13 @@ static leat_bytes copy(char **to, const leat_reply *r)
     return out;
 }
 
-leat_queue_batch *leat__batch_read(const leat_reply *r, bool fifo,
-                                   leat_error *err)
+/* Each message is so many parts: receipt, value, and perhaps a reason. */
+static leat_queue_batch *read_parts(const leat_reply *r, size_t parts,
+                                    bool fifo, leat_error *err)
 {
-    size_t n = (leat_reply_len(r) - 2) / 2, size = 0;
+    size_t n = (leat_reply_len(r) - 2) / parts, size = 0;
     const leat_reply *first = leat_reply_at(r, 2), *at = first;
-    for (size_t i = 0; i < 2 * n; i++, at = leat_reply_next(at))
+    for (size_t i = 0; i < parts * n; i++, at = leat_reply_next(at))
         size += leat_reply_bytes(at).n;
     leat_queue_batch *b = leat__zalloc(sizeof *b + n * sizeof *b->items + size,
                                        err);
@@ -117,9 +118,25 @@ leat_queue_batch *leat__batch_read(const leat_reply *r, bool fifo,
         leat_bytes value = copy(&to, at);
         at = leat_reply_next(at);
         rc = fill(b, i, receipt, value, fifo, err);
+        if (parts > 2) {
+            b->items[i].reason = copy(&to, at);
+            at = leat_reply_next(at);
+        }
     }
     if (rc == LEAT_OK)
         return b;
     leat_queue_batch_free(b);
     return NULL;
+}
+
+leat_queue_batch *leat__batch_read(const leat_reply *r, bool fifo,
+                                   leat_error *err)
+{
+    return read_parts(r, 2, fifo, err);
+}
+
+leat_queue_batch *leat__batch_read_dead(const leat_reply *r, bool fifo,
+                                        leat_error *err)
+{
+    return read_parts(r, 3, fifo, err);
 }

@@ -198,7 +198,6 @@ leat_code leat_queue_purge(leat_queue *q, bool dead, int64_t *dropped,
 {
     dropping d = { .call = { .client = q->client,
                              .name = q->name,
-                             .prefix = q->prefix,
                              .key = leat__key_bytes(&q->due) } };
     leat_code rc = leat__queue_own(q, err);
     if (rc == LEAT_OK)
@@ -220,10 +219,9 @@ leat_code leat_queue_remove(leat_client *c, const char *name,
     if (rc != LEAT_OK)
         return rc;
     leat__key_shard(&due, o.prefix, leat__queue_shard(name), "due");
-    dropping d = { .call = { .client = c,
-                             .name = name,
-                             .prefix = leat__prefix_of(o.prefix),
-                             .key = leat__key_bytes(&due) } };
+    dropping d = {
+        .call = { .client = c, .name = name, .key = leat__key_bytes(&due) }
+    };
     rc = drop_step(&d, "mark", "0", "0", &p, err);
     if (rc == LEAT_OK)
         rc = drop_due(&d, "1", err);

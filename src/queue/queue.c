@@ -333,6 +333,7 @@ void leat_queue_close(leat_queue *q)
 {
     if (!q || leat__queue_own(q, NULL) != LEAT_OK)
         return;
+    leat__holder_close(q);
     leat__reaper_leave(q);
     leat__waits_free(q);
     for (int i = 0; i < QUEUE_LINES_; i++)

@@ -84,11 +84,14 @@ static void on_expired(void *arg, const leat_reply *r, const leat_error *e)
 static leat_code ask(leat__reaper *r, leat_conn *conn, turn *t, leat_error *err)
 {
     char limit[LEAT__NUMBER], lease[LEAT__NUMBER];
-    leat_bytes key = leat__key_bytes(&t->due);
+    leat__key whole;
+    leat_bytes keys[LEAT__QUEUE_KEYS];
+    size_t n = leat__queue_keys(r->client, leat__key_bytes(&t->due), &whole,
+                                keys);
     leat_bytes args[] = { leat__arg_int(limit, LIMIT), leat_str(t->events),
                           leat_str(r->nonce), leat__arg_int(lease, LEASE_MS),
                           leat_str(t->told ? "1" : "0") };
-    return leat__script_send(conn, &leat__script_queue_expire, &key, 1, args, 5,
+    return leat__script_send(conn, &leat__script_queue_expire, keys, n, args, 5,
                              &(leat_send_opts){ on_expired, t, 0 }, err);
 }
 
@@ -172,7 +175,9 @@ static void read_gauges(leat_queue *q)
         return;
     leat_gauge_set(q->meters.visible, s.visible);
     leat_gauge_set(q->meters.in_flight, s.in_flight);
-    leat_gauge_set(q->meters.oldest, s.oldest_ms < 0 ? 0 : s.oldest_ms);
+    leat_gauge_set(q->meters.delayed, s.delayed);
+    leat_gauge_set(q->meters.letters, s.dead);
+    leat_gauge_set(q->meters.oldest, s.oldest_ms < 0 ? 0 : s.oldest_ms / 1000);
     add_since(q->meters.requeued, &q->requeued_seen, s.requeued);
     add_since(q->meters.dead, &q->dead_seen, s.to_dead);
 }

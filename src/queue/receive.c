@@ -19,6 +19,7 @@ typedef struct taking {
     leat_queue *q;
     leat_queue_batch *batch;
     int64_t hidden_ms, asked_ns;
+    bool dead;
 } taking;
 
 static leat_code read_taken(void *arg, const leat_reply *r, leat_error *err)
@@ -32,7 +33,8 @@ static leat_code read_taken(void *arg, const leat_reply *r, leat_error *err)
         return leat__queue_refused(t->q, r, err);
     t->hidden_ms = leat_reply_int(leat_reply_next(first));
     leat_queue_batch_free(t->batch); /* of an answer without proof */
-    t->batch = leat__batch_read(r, t->q->fifo, err);
+    t->batch = t->dead ? leat__batch_read_dead(r, t->q->fifo, err)
+                       : leat__batch_read(r, t->q->fifo, err);
     return t->batch ? LEAT_OK : LEAT_ENOMEM;
 }
 
@@ -207,7 +209,7 @@ leat_queue_batch *leat__queue_take(leat_queue *q, const leat_receive_opts *o,
                                    int64_t *until_ns, leat_error *err)
 {
     leat_receive_opts own = o ? *o : (leat_receive_opts){ 0 };
-    taking t = { .q = q };
+    taking t = { .q = q, .dead = own.dead };
     if (check(q, &own, err) != LEAT_OK ||
         look_and_wait(&t, &own, err) != LEAT_OK)
         return NULL;
@@ -231,7 +233,7 @@ leat_queue_batch *leat_queue_peek(leat_queue *q, int max, bool dead,
 {
     char number[LEAT__NUMBER];
     leat_receive_opts o = { .max = max };
-    taking t = { .q = q };
+    taking t = { .q = q, .dead = dead };
     if (check(q, &o, err) != LEAT_OK)
         return NULL;
     leat_bytes args[] = { leat_str(q->name), leat__arg_int(number, o.max),

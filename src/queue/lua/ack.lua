@@ -70,6 +70,7 @@ if #ids > dead then
     try('HINCRBY', key .. ':stat', 'acked', #ids - dead)
 end
 if dead > 0 then
+    try('HDEL', key .. ':why', unpack(ids))
     try('HINCRBY', key .. ':stat', 'dacked', dead)
 end
 local log, how = conf[3] == '1', ARGV[2]

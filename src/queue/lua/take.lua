@@ -10,7 +10,8 @@ local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
 --        7 expired ones to give back first if there is nothing; 0: none
 --        8 '1': from the dead letters
 -- result [0, hidden for ms, member, message, member, message, ...]; a member of
---        due is the receipt: see back.lua
+--        due is the receipt: see back.lua.  From the dead letters each message
+--        is followed by why it is there, or ''
 --        [-1] no such queue
 --
 -- ready -> in flight, dead (too many receives) or dropped (too old); dead ->
@@ -87,6 +88,17 @@ for i = 1, #ids do
         n = n + 2
         due[n - 1], due[n] = score, got[i]
         out[n + 1], out[n + 2] = got[i], bodies[i]
+    end
+end
+if dead then
+    local why = call('HMGET', key .. ':why', unpack(ids))
+    out = { 0, hide }
+    for i = 1, #ids do
+        if bodies[i] then
+            out[#out + 1] = got[i]
+            out[#out + 1] = bodies[i]
+            out[#out + 1] = why[i] or ''
+        end
     end
 end
 if n > 0 then
