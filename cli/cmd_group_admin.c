@@ -6,11 +6,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-static const char *plural(int64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 /* "12 messages", or that nobody knows how many; malloced. */
 static char *messages(int64_t n)
 {
