@@ -497,7 +497,7 @@ typedef struct sighting {
     const char *topic;
     int64_t partition; /* -1: none */
     leat_position position;
-    leat_bytes queue, receipt, group;
+    leat_bytes queue, receipt, group, reason;
     uint32_t receives;
     int64_t sent_ms;
     const leat_msg *msg;

@@ -55,9 +55,18 @@ static char *near_queue(cli *c, leat_client *client, const char *name)
     return text;
 }
 
+/* The library has no code of its own for this. */
+bool key_is_foreign(const leat_error *err)
+{
+    return err->code == LEAT_EINVAL &&
+           strstr(err->msg, "holds something else than it should");
+}
+
 int queue_fail(cli *c, leat_client *client, const char *name,
                const leat_error *err)
 {
+    if (key_is_foreign(err))
+        return fail(EXIT_DATA, "nothing was changed", "%s", err->msg);
     if (err->code == LEAT_ESTALE)
         return fail(EXIT_NO,
                     "its visibility ran out, or it is done: what is left is "
@@ -262,14 +271,16 @@ static const column ls_columns[] = {
     { "fifo", COLUMN_BOOL, true },      { "created", COLUMN_TIME, true },
 };
 
-/* One that was removed meanwhile is not listed. */
-static leat_code list_queue(cli *c, leat_client *client, const char *name,
-                            output *out, leat_error *err)
+/* One that was removed meanwhile is not listed, and one that is damaged hides
+ * no other; 0, or an exit code. */
+static int list_queue(cli *c, leat_client *client, const char *name,
+                      output *out, bool *over)
 {
     leat_queue_stats s;
+    leat_error err = { 0 };
     leat_queue_opts o = queue_opts(c);
-    leat_queue *q = leat_queue_open(client, name, &o, err);
-    leat_code got = q ? leat_queue_stats_get(q, &s, err) : err->code;
+    leat_queue *q = leat_queue_open(client, name, &o, &err);
+    leat_code got = q ? leat_queue_stats_get(q, &s, &err) : err.code;
     if (got == LEAT_OK) {
         output_text(out, name);
         output_number(out, s.visible);
@@ -281,21 +292,28 @@ static leat_code list_queue(cli *c, leat_client *client, const char *name,
         output_number(out, s.created_ms);
     }
     leat_queue_close(q);
-    return got == LEAT_ENOENT || got == LEAT_EBUSY ? LEAT_OK : got;
+    if (got == LEAT_OK || got == LEAT_ENOENT || got == LEAT_EBUSY)
+        return 0;
+    *over = !key_is_foreign(&err);
+    return queue_fail(c, client, name, &err);
 }
 
-static int list(cli *c, leat_client *client, output *out)
+/* False: there is nothing to print. */
+static bool list(cli *c, leat_client *client, output *out, int *code)
 {
     names n = { 0 };
     leat_error err = { 0 };
     leat_code got = leat_queue_list(client, value_text(c, "namespace"),
                                     add_name, &n, &err);
-    for (size_t i = 0; i < n.count && got == LEAT_OK && !stop_signal; i++)
-        got = list_queue(c, client, n.name[i], out, &err);
-    free_names(&n);
     if (got != LEAT_OK)
-        return fail_with("queue ls", &err, NULL);
-    return stop_signal ? EXIT_SIGNAL + stop_signal : 0;
+        *code = fail_with("queue ls", &err, NULL);
+    bool over = got != LEAT_OK;
+    for (size_t i = 0; i < n.count && !over && !stop_signal; i++) {
+        int bad = list_queue(c, client, n.name[i], out, &over);
+        *code = *code ? *code : bad;
+    }
+    free_names(&n);
+    return !over && !stop_signal;
 }
 
 int run_queue_ls(cli *c)
@@ -306,14 +324,16 @@ int run_queue_ls(cli *c)
     leat_client *client = out ? client_open(c, value_text(c, "url"),
                                             "leat-queue", &code)
                               : NULL;
-    if (client)
-        code = list(c, client, out);
+    bool good = client && list(c, client, out, &code);
     leat_client_close(client);
-    if (out && code == 0)
-        return output_close(out);
-    if (out)
+    int shown = 0;
+    if (good)
+        shown = output_close(out);
+    else if (out)
         output_drop(out);
-    return code;
+    if (code == 0 && stop_signal)
+        code = EXIT_SIGNAL + stop_signal;
+    return code ? code : shown;
 }
 
 /* ---- stats ------------------------------------------------------------ */

@@ -72,6 +72,7 @@ static int print_batch(cli *c, printer *p, const leat_queue_batch *b)
         code = printer_put(p, &(sighting){ .queue = leat_str(c->args[0]),
                                            .receipt = it->receipt,
                                            .group = it->group,
+                                           .reason = it->reason,
                                            .receives = it->receives,
                                            .sent_ms = it->sent_ms,
                                            .msg = &it->msg,
@@ -189,6 +190,9 @@ static int check_words(cli *c, bool program)
         return fail(EXIT_USAGE, NULL,
                     "--format, --raw and --ack are for printing, without "
                     "--exec");
+    if (value_count(c, "concurrency") > MAX_PROGRAMS)
+        return fail(EXIT_USAGE, NULL, "--concurrency is at most %d",
+                    MAX_PROGRAMS);
     if (!program && value_count(c, "max") > LEAT_QUEUE_BATCH)
         return fail(EXIT_USAGE, NULL, "--max is at most %d without --exec",
                     LEAT_QUEUE_BATCH);

@@ -63,9 +63,10 @@ static void refused(sending *s, int64_t number, int code, const char *hint,
 }
 
 /* Refused by the queue, not by the server. */
-static bool of_message(leat_code code)
+static bool of_message(leat_code code, const leat_error *err)
 {
-    return code == LEAT_ETOOBIG || code == LEAT_EINVAL;
+    return code == LEAT_ETOOBIG ||
+           (code == LEAT_EINVAL && !key_is_foreign(err));
 }
 
 static void count(sending *s, leat_code got, const leat_error *err)
@@ -78,7 +79,7 @@ static void count(sending *s, leat_code got, const leat_error *err)
             memcpy(s->id, x->id, sizeof s->id);
         } else if (x->code == LEAT_EUNKNOWN) {
             s->unknown++;
-        } else if (of_message(x->code)) {
+        } else if (of_message(x->code, err)) {
             refused(s, s->numbers[i],
                     x->code == LEAT_ETOOBIG ? EXIT_DATA : EXIT_USAGE,
                     x->code == LEAT_ETOOBIG
@@ -105,7 +106,7 @@ static int flush(sending *s)
     s->n = 0;
     if (s->show)
         progress_set(&s->bar, s->sent + s->duplicates);
-    if (got == LEAT_OK || of_message(got))
+    if (got == LEAT_OK || of_message(got, &err))
         return 0;
     if (s->show)
         fputs("\r\033[K", stderr);

@@ -74,10 +74,11 @@ static void tell(const settling *s, const char *text, leat_code code)
              text);
 }
 
-static void count(settling *s)
+/* none: the outcomes are not the receipts' fault. */
+static void count(settling *s, bool none)
 {
     for (size_t i = 0; i < s->n; i++) {
-        leat_code got = s->outcome[i];
+        leat_code got = none ? LEAT_ESERVER : s->outcome[i];
         s->settled += got == LEAT_OK;
         s->stale += got == LEAT_ESTALE;
         s->invalid += got == LEAT_EINVAL;
@@ -97,9 +98,9 @@ static int flush(settling *s)
     if (s->n == 0)
         return 0;
     leat_code got = s->fn(s, &err);
-    count(s);
+    count(s, key_is_foreign(&err));
     if (got == LEAT_OK || got == LEAT_ESTALE ||
-        (got == LEAT_EINVAL && s->invalid))
+        (got == LEAT_EINVAL && !key_is_foreign(&err)))
         return 0;
     return queue_fail(s->c, s->q.client, s->c->args[0], &err);
 }

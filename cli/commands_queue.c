@@ -100,9 +100,9 @@
       false,                                                                   \
       false,                                                                   \
       "Print each message like this: %r receipt, %I id, %c receives, %s when " \
-      "it was sent, %q queue, %g message group, %k key, %y type, %d time, %h " \
-      "attributes, %n size of the body, %v body, %% a percent sign; \\n \\t "  \
-      "\\r \\0 \\\\ as in C." },                                               \
+      "it was sent, %e reason of a dead letter, %q queue, %g message group, "  \
+      "%k key, %y type, %d time, %h attributes, %n size of the body, %v "      \
+      "body, %% a percent sign; \\n \\t \\r \\0 \\\\ as in C." },              \
         SWITCH("raw",                                                          \
                "Print bytes as they are also on a terminal; without --format " \
                "only the bodies, a line each.")

@@ -38,22 +38,23 @@ static const column topic_columns[] = {
 };
 
 static const column received_columns[] = {
-    { "receipt", COLUMN_TEXT, false }, { "receives", COLUMN_COUNT, false },
-    { "sent", COLUMN_TIME, false },    { "body", COLUMN_TEXT, false },
-    { "error", COLUMN_TEXT, false },   { "id", COLUMN_TEXT, true },
-    { "queue", COLUMN_TEXT, true },    { "group", COLUMN_TEXT, true },
-    { "key", COLUMN_TEXT, true },      { "type", COLUMN_TEXT, true },
-    { "time", COLUMN_TIME, true },     { "attributes", COLUMN_TEXT, true },
+    { "receipt", COLUMN_TEXT, false },   { "receives", COLUMN_COUNT, false },
+    { "sent", COLUMN_TIME, false },      { "body", COLUMN_TEXT, false },
+    { "error", COLUMN_TEXT, false },     { "id", COLUMN_TEXT, true },
+    { "queue", COLUMN_TEXT, true },      { "group", COLUMN_TEXT, true },
+    { "key", COLUMN_TEXT, true },        { "type", COLUMN_TEXT, true },
+    { "time", COLUMN_TIME, true },       { "reason", COLUMN_TEXT, true },
+    { "attributes", COLUMN_TEXT, true },
 };
 
 /* The same without a receipt. */
 static const column seen_columns[] = {
-    { "id", COLUMN_TEXT, false },        { "receives", COLUMN_COUNT, false },
-    { "sent", COLUMN_TIME, false },      { "body", COLUMN_TEXT, false },
-    { "error", COLUMN_TEXT, false },     { "queue", COLUMN_TEXT, true },
-    { "group", COLUMN_TEXT, true },      { "key", COLUMN_TEXT, true },
-    { "type", COLUMN_TEXT, true },       { "time", COLUMN_TIME, true },
-    { "attributes", COLUMN_TEXT, true },
+    { "id", COLUMN_TEXT, false },    { "receives", COLUMN_COUNT, false },
+    { "sent", COLUMN_TIME, false },  { "body", COLUMN_TEXT, false },
+    { "error", COLUMN_TEXT, false }, { "queue", COLUMN_TEXT, true },
+    { "group", COLUMN_TEXT, true },  { "key", COLUMN_TEXT, true },
+    { "type", COLUMN_TEXT, true },   { "time", COLUMN_TIME, true },
+    { "reason", COLUMN_TEXT, true }, { "attributes", COLUMN_TEXT, true },
 };
 
 static const struct {
@@ -67,9 +68,9 @@ static const struct {
                       "%p %i %k %v\\n", "tpiIkydhnv%" },
     [PRINT_RECEIVED] = { received_columns,
                          sizeof received_columns / sizeof *received_columns,
-                         "%r\\n  %v\\n", "qrcgsIkydhnv%" },
+                         "%r\\n  %v\\n", "qrcgseIkydhnv%" },
     [PRINT_SEEN] = { seen_columns, sizeof seen_columns / sizeof *seen_columns,
-                     "%I %c %v\\n", "qcgsIkydhnv%" },
+                     "%I %c %v\\n", "qcgseIkydhnv%" },
 };
 
 /* ---- lines ------------------------------------------------------------ */
@@ -123,6 +124,9 @@ static void put_item(const printer *p, char item, const sighting *m)
         break;
     case 'g':
         put_bytes(p, m->group);
+        break;
+    case 'e':
+        put_bytes(p, m->reason);
         break;
     case 's':
         put_time(p, m->sent_ms);
@@ -178,6 +182,11 @@ static void put_line(const printer *p, const sighting *m)
             putchar(escaped(*++s));
         else
             putchar(*s);
+    }
+    if (p->plain && m->reason.n) {
+        fputs("  reason: ", stdout);
+        put_bytes(p, m->reason);
+        putchar('\n');
     }
 }
 
@@ -287,6 +296,7 @@ static void put_received(printer *p, const sighting *m)
     bytes_or_null(p->rows, m->msg->key);
     bytes_or_null(p->rows, m->msg->type);
     output_count(p->rows, m->msg->time_ms ? m->msg->time_ms : -1);
+    bytes_or_null(p->rows, m->reason);
 }
 
 static void put_read(printer *p, const sighting *m)
@@ -390,6 +400,7 @@ static void json_receive(const printer *p, const sighting *m)
     leat_json_int(j, "receives", m->receives);
     leat_json_str(j, "sent", time);
     json_some(j, "group", m->group);
+    json_some(j, "reason", m->reason);
     free(time);
 }
 

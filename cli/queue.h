@@ -27,6 +27,9 @@ void opened_close(opened *q);
 int queue_fail(cli *c, leat_client *client, const char *name,
                const leat_error *err);
 
+/* Somebody else's key stands where one of the queue's should. */
+bool key_is_foreign(const leat_error *err);
+
 /* A receipt as words on the command line give it; bytes is overwritten. */
 leat_bytes receipt_bytes(char *text);
 
