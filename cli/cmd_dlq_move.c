@@ -25,11 +25,6 @@ typedef struct move {
     bool show;
 } move;
 
-static const char *plural(uint64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 /* ---- the words -------------------------------------------------------- */
 
 static int check_words(cli *c)
@@ -112,7 +107,7 @@ static void say_counts(const move *m)
         more = longer;
     }
     note("%llu dead letter%s %s%s", (unsigned long long)s->done,
-         plural(s->done), verb(m), more);
+         plural((int64_t)s->done), verb(m), more);
     free(more);
 }
 
@@ -209,7 +204,7 @@ static bool may(const move *m, uint64_t total, int *code)
                         m->rm               ? "remove"
                         : m->opts.republish ? "republish"
                                             : "replay",
-                        (unsigned long long)total, plural(total),
+                        (unsigned long long)total, plural((int64_t)total),
                         m->c->args[0]);
     bool yes = confirmed(m->c, what, code);
     free(what);

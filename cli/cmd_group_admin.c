@@ -5,11 +5,6 @@
 
 #include <stdlib.h>
 
-static const char *plural(int64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 /* "12 messages", or that nobody knows how many; malloced. */
 static char *messages(int64_t n)
 {

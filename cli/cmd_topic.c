@@ -337,11 +337,6 @@ int run_topic_info(cli *c)
 
 /* ---- rm --------------------------------------------------------------- */
 
-static const char *plural(int64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 static int removal_fail(const char *name, const leat_error *err)
 {
     return fail_with(name, err,

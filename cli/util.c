@@ -56,6 +56,11 @@ char *format(const char *fmt, ...)
     return grabbed(p);
 }
 
+const char *plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 int64_t now_ns(void)
 {
     struct timespec t;
