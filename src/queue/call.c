@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FIRST_RETRY_MS = 10, TRIES = 3, KEYS = 5 };
+enum { FIRST_RETRY_MS = 10, TRIES = 3, KEYS = 1 + LEAT__QUEUE_NAMED };
 
 /* ---- one try ---------------------------------------------------------- */
 
@@ -76,16 +76,14 @@ static void on_proof(void *arg, const leat_reply *r, const leat_error *e)
  * itself is not.  So on a cluster the keys of the queue are named, too. */
 static size_t name_keys(const queue_call *c, leat__key *room, leat_bytes *keys)
 {
-    static const char *const what[] = { "conf", "ready", "body", "stat" };
-    size_t n = 0;
-    keys[n++] = c->key;
+    const queue_profile *p = c->profile ? c->profile : &leat__queue_native;
+    keys[0] = c->key;
     if (!leat__client_clustered(c->client) || !c->prefix)
-        return n;
-    for (size_t i = 0; i < KEYS - 1; i++) {
-        leat__key_queue(&room[i], c->prefix, c->name, what[i]);
-        keys[n++] = leat__key_bytes(&room[i]);
-    }
-    return n;
+        return 1;
+    size_t n = leat__profile_named(p, c->prefix, c->name, room);
+    for (size_t i = 0; i < n; i++)
+        keys[1 + i] = leat__key_bytes(&room[i]);
+    return 1 + n;
 }
 
 static leat_code exchange(leat_conn *conn, answer *a, leat_error *err)
@@ -191,6 +189,7 @@ leat_code leat__queue_ask(leat_queue *q, const leat__script *s,
     bool elsewhere = q->events[0] == '3';
     leat_code rc = leat__queue_call(
         &(queue_call){ .client = q->client,
+                       .profile = q->profile,
                        .name = q->name,
                        .prefix = q->prefix,
                        .key = leat__key_bytes(&q->due),

@@ -3,7 +3,7 @@
  *
  * One for all queues that a client has open, made by the first and ended with
  * the last.  It looks at the heads of their shards' indexes of deadlines, once
- * a second at least.
+ * a second at least.  A redowl queue is a shard of its own.
  *
  * Of all reapers of a shard one does the work: it holds a lease, which the
  * script renews and which another takes over when it has run out.  The lease
@@ -21,6 +21,7 @@
 #include "redis/client.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum {
     FLOOR_MS = 1000,
@@ -34,6 +35,7 @@ enum {
 typedef struct reap_shard {
     leat__link link;
     leat__key due;
+    const queue_profile *profile;
     const char *events;
     int queues;
     int64_t look_ns; /* when to look next                       */
@@ -58,6 +60,7 @@ struct leat__reaper {
 /* One shard's turn: a copy, so that nothing is locked meanwhile. */
 typedef struct turn {
     leat__key due;
+    const queue_profile *profile;
     const char *events;
     bool told, done, ours;
     int64_t moved, next_ms;
@@ -81,14 +84,33 @@ static void on_expired(void *arg, const leat_reply *r, const leat_error *e)
     t->done = true;
 }
 
+/* Of a queue that is a shard of its own: see call.c. */
+static size_t name_keys(const leat__reaper *r, const turn *t, leat__key *room,
+                        leat_bytes *keys)
+{
+    const queue_profile *p = t->profile;
+    keys[0] = leat__key_bytes(&t->due);
+    if (!p->shard || !leat__client_clustered(r->client))
+        return 1;
+    int stem = (int)(t->due.n - strlen(p->shard));
+    size_t n = 0;
+    for (; n < LEAT__QUEUE_NAMED && p->named[n]; n++) {
+        leat__key_put(&room[n], "%.*s%s", stem, t->due.p, p->named[n]);
+        keys[1 + n] = leat__key_bytes(&room[n]);
+    }
+    return 1 + n;
+}
+
 static leat_code ask(leat__reaper *r, leat_conn *conn, turn *t, leat_error *err)
 {
+    leat__key room[LEAT__QUEUE_NAMED];
+    leat_bytes keys[1 + LEAT__QUEUE_NAMED];
     char limit[LEAT__NUMBER], lease[LEAT__NUMBER];
-    leat_bytes key = leat__key_bytes(&t->due);
     leat_bytes args[] = { leat__arg_int(limit, LIMIT), leat_str(t->events),
                           leat_str(r->nonce), leat__arg_int(lease, LEASE_MS),
                           leat_str(t->told ? "1" : "0") };
-    return leat__script_send(conn, &leat__script_queue_expire, &key, 1, args, 5,
+    return leat__script_send(conn, t->profile->expire, keys,
+                             name_keys(r, t, room, keys), args, 5,
                              &(leat_send_opts){ on_expired, t, 0 }, err);
 }
 
@@ -120,7 +142,10 @@ static size_t collect_locked(leat__reaper *r, turn *t, int64_t now)
         reap_shard *s = LEAT__ITEM(at, reap_shard, link);
         if (s->look_ns > now || n == AT_ONCE)
             continue;
-        t[n++] = (turn){ .due = s->due, .events = s->events, .told = s->told };
+        t[n++] = (turn){ .due = s->due,
+                         .profile = s->profile,
+                         .events = s->events,
+                         .told = s->told };
         s->told = false;
         s->look_ns = now + FLOOR_MS * INT64_C(1000000);
     }
@@ -296,6 +321,7 @@ static leat_code add_locked(leat__reaper *r, leat_queue *q, leat_error *err)
         if (!s)
             return LEAT_ENOMEM;
         s->due = q->due;
+        s->profile = q->profile;
         s->events = q->events[0] == '3' ? "0" : q->events;
         leat__list_push(&r->shards, &s->link);
     }
