@@ -698,5 +698,5 @@ int main(void)
         owl_test(the_other_may_die_at_any_step_of_a_send),
         owl_test(the_other_may_die_at_any_step_of_a_requeue),
     };
-    return cmocka_run_group_tests(tests, start_server, stop_server);
+    return cmocka_run_group_tests(tests, start_both, stop_both);
 }

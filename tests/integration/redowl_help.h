@@ -10,24 +10,21 @@
 static proc *peer;
 static char said[2048]; /* its last answer */
 
-static inline int open_owl(void **state)
+/* One of it for all tests, beside the server. */
+static inline int start_both(void **state)
 {
-    if (open_one(state) != 0)
+    if (start_server(state) != 0)
         return -1;
     const char *argv[] = { "python3", REDOWL_PEER, redis_socket(server), NULL };
     peer = proc_start(argv, NULL);
     return peer ? 0 : -1;
 }
 
-static inline int close_owl(void **state)
+static inline int stop_both(void **state)
 {
     proc_free(peer);
-    peer = NULL;
-    return close_one(state);
+    return stop_server(state);
 }
-
-#define owl_test(name)                                                         \
-    cmocka_unit_test_setup_teardown(name, open_owl, close_owl)
 
 /* Tell the other program to do something, without waiting for the answer. */
 static inline void tell_peer(const char *fmt, ...)
@@ -61,6 +58,16 @@ static inline const char *part_of(int i, char *buf, size_t size)
     snprintf(buf, size, "%.*s", (int)strcspn(p, " "), p);
     return buf;
 }
+
+/* It forgets what the test before told it. */
+static inline int open_owl(void **state)
+{
+    ask_peer("forget");
+    return open_one(state);
+}
+
+#define owl_test(name)                                                         \
+    cmocka_unit_test_setup_teardown(name, open_owl, close_one)
 
 static inline leat_queue *owl(const char *name, leat_queue_opts o)
 {

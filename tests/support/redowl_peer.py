@@ -14,6 +14,7 @@ shares nothing with the library.  Led by lines on stdin, each answered by one:
                                        N commands, and answered by "cut"
     listen CHANNEL...                  "ok"
     heard                              the next thing heard: "CHANNEL PAYLOAD"
+    forget                             "ok"; what it listens to, and a cut
 """
 
 import base64
@@ -177,6 +178,12 @@ class Peer:
         self.ear = Wire(self.where, 60)
         for c in channels:
             self.ear.call("SUBSCRIBE", c)
+        return "ok"
+
+    def forget(self):
+        if self.ear:
+            self.ear.close()
+        self.ear = self.left = None
         return "ok"
 
     def heard(self):
