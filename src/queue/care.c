@@ -141,6 +141,7 @@ leat_code leat_queue_redrive(leat_queue *q, const leat_redrive_opts *opts,
 /* What is dropped, on behalf of a handle or of none. */
 typedef struct dropping {
     queue_call call;
+    const leat__script *script;
     int64_t dropped;
 } dropping;
 
@@ -151,7 +152,7 @@ static leat_code drop_step(dropping *d, const char *what, const char *cursor,
     leat_bytes args[] = { leat_str(d->call.name), leat_str(what),
                           leat__arg_int(step, STEP), leat_str(cursor),
                           leat_str(which) };
-    d->call.script = d->call.profile->drop;
+    d->call.script = d->script;
     d->call.args = args;
     d->call.n = 5;
     d->call.read = read_pair;
@@ -196,10 +197,9 @@ static leat_code drop_due(dropping *d, const char *which, leat_error *err)
 leat_code leat_queue_purge(leat_queue *q, bool dead, int64_t *dropped,
                            leat_error *err)
 {
-    dropping d = { .call = { .client = q->client,
-                             .profile = q->profile,
+    dropping d = { .script = q->profile->drop,
+                   .call = { .client = q->client,
                              .name = q->name,
-                             .prefix = q->prefix,
                              .key = leat__key_bytes(&q->due) } };
     leat_code rc = leat__queue_own(q, err);
     if (rc == LEAT_OK)
@@ -222,11 +222,10 @@ leat_code leat_queue_remove(leat_client *c, const char *name,
         return rc;
     const queue_profile *profile = leat__queue_profile(o.profile);
     profile->home(&due, o.prefix, name);
-    dropping d = { .call = { .client = c,
-                             .profile = profile,
-                             .name = name,
-                             .prefix = leat__profile_prefix(profile, o.prefix),
-                             .key = leat__key_bytes(&due) } };
+    dropping d = {
+        .script = profile->drop,
+        .call = { .client = c, .name = name, .key = leat__key_bytes(&due) }
+    };
     rc = drop_step(&d, "mark", "0", "0", &p, err);
     if (rc == LEAT_OK)
         rc = drop_due(&d, "1", err);

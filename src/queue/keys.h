@@ -22,6 +22,7 @@
  *   P:{q/s}:clock           string  the logical clock: see lua/base.lua
  *   P:{q/s}:s:<lane>        string  the last call of a lane: see call.c
  *   P:{q/s}:reaper          string  whose turn it is: see reaper.c
+ *   P:{q/s}:whole           never is: see leat__queue_keys
  *
  * Channels: P:{q/s}:<name>:ready and :dead are hints that there is something;
  * P:{q/s}:<name>:events and P:events carry events.

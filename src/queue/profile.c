@@ -18,15 +18,6 @@ const queue_profile *leat__queue_profile(leat_queue_profile which)
     return NULL;
 }
 
-size_t leat__profile_named(const queue_profile *p, const char *prefix,
-                           const char *name, leat__key *room)
-{
-    size_t n = 0;
-    for (; n < LEAT__QUEUE_NAMED && p->named[n]; n++)
-        p->key(&room[n], prefix, name, p->named[n]);
-    return n;
-}
-
 /* ---- leat's own ------------------------------------------------------- */
 
 static leat_code check(const char *name, const leat_queue_opts *o,
@@ -78,7 +69,6 @@ static leat_code unpack(leat_bytes member, leat_bytes value, bool fifo,
 const queue_profile leat__queue_native = {
     .prefix = "leat",
     .kept = true,
-    .named = { "conf", "ready", "body", "stat" },
     .channel = "ready",
     .dead_channel = "dead",
     .floor_ms = FLOOR_MS,

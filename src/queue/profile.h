@@ -14,8 +14,6 @@
 #include "queue/keys.h"
 #include "redis/script.h"
 
-enum { LEAT__QUEUE_NAMED = 6 };
-
 typedef struct queue_profile {
     const char *prefix; /* of keys, where none is given */
 
@@ -26,10 +24,6 @@ typedef struct queue_profile {
     /* Each queue is a shard of its own, and its key ends by this; NULL: see
      * keys.h. */
     const char *shard;
-
-    /* On a cluster a script names these keys besides its own: NULL at the end.
-     * See call.c. */
-    const char *named[LEAT__QUEUE_NAMED];
 
     /* Who waits for messages, or for dead letters, is hinted by what is said
      * on these channels if `hears` it, and looks at least so often. */
@@ -82,10 +76,6 @@ static inline const char *leat__profile_prefix(const queue_profile *p,
 {
     return prefix && *prefix ? prefix : p->prefix;
 }
-
-/* Name what a script needs besides its key; how many. */
-size_t leat__profile_named(const queue_profile *p, const char *prefix,
-                           const char *name, leat__key *room);
 
 /* On a cluster all keys of a queue must be in one slot. */
 leat_code leat__queue_one_slot(const char *name, leat_error *err);

@@ -52,7 +52,7 @@ typedef struct queue_wait {
 
 typedef struct queue_meters {
     leat_counter *sent, *received, *acked, *requeued, *dead, *stale;
-    leat_gauge *visible, *in_flight, *oldest;
+    leat_gauge *visible, *delayed, *in_flight, *letters, *oldest;
 } queue_meters;
 
 typedef struct leat__reaper leat__reaper;
@@ -104,10 +104,8 @@ typedef leat_code queue_read_fn(void *arg, const leat_reply *r,
 
 typedef struct queue_call {
     leat_client *client;
-    const queue_profile *profile;
-    const char *name;   /* the queue's, for errors */
-    const char *prefix; /* of its keys            */
-    leat_bytes key;
+    const char *name; /* the queue's, for errors */
+    leat_bytes key;   /* due, of its shard       */
     const leat__script *script;
     const leat_bytes *args;
     size_t n;
@@ -118,6 +116,15 @@ typedef struct queue_call {
 } queue_call;
 
 leat_code leat__queue_call(const queue_call *c, leat_error *err);
+
+/* The keys that a script of a shard is sent with.  While a slot moves, a node
+ * has some of its keys, and a script that finds out for itself what it needs
+ * would stop half way.  So on a cluster it also names a key that never is: a
+ * node with a part of the slot then refuses it (TRYAGAIN), before its first
+ * step.  `whole` is memory for that. */
+enum { LEAT__QUEUE_KEYS = 2 };
+size_t leat__queue_keys(leat_client *client, leat_bytes due, leat__key *whole,
+                        leat_bytes keys[LEAT__QUEUE_KEYS]);
 
 /* The same of a handle: client, name and key are its own. */
 leat_code leat__queue_ask(leat_queue *q, const leat__script *s,

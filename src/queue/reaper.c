@@ -21,7 +21,6 @@
 #include "redis/client.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum {
     FLOOR_MS = 1000,
@@ -35,7 +34,7 @@ enum {
 typedef struct reap_shard {
     leat__link link;
     leat__key due;
-    const queue_profile *profile;
+    const leat__script *script;
     const char *events;
     int queues;
     int64_t look_ns; /* when to look next                       */
@@ -60,7 +59,7 @@ struct leat__reaper {
 /* One shard's turn: a copy, so that nothing is locked meanwhile. */
 typedef struct turn {
     leat__key due;
-    const queue_profile *profile;
+    const leat__script *script;
     const char *events;
     bool told, done, ours;
     int64_t moved, next_ms;
@@ -84,33 +83,17 @@ static void on_expired(void *arg, const leat_reply *r, const leat_error *e)
     t->done = true;
 }
 
-/* Of a queue that is a shard of its own: see call.c. */
-static size_t name_keys(const leat__reaper *r, const turn *t, leat__key *room,
-                        leat_bytes *keys)
-{
-    const queue_profile *p = t->profile;
-    keys[0] = leat__key_bytes(&t->due);
-    if (!p->shard || !leat__client_clustered(r->client))
-        return 1;
-    int stem = (int)(t->due.n - strlen(p->shard));
-    size_t n = 0;
-    for (; n < LEAT__QUEUE_NAMED && p->named[n]; n++) {
-        leat__key_put(&room[n], "%.*s%s", stem, t->due.p, p->named[n]);
-        keys[1 + n] = leat__key_bytes(&room[n]);
-    }
-    return 1 + n;
-}
-
 static leat_code ask(leat__reaper *r, leat_conn *conn, turn *t, leat_error *err)
 {
-    leat__key room[LEAT__QUEUE_NAMED];
-    leat_bytes keys[1 + LEAT__QUEUE_NAMED];
     char limit[LEAT__NUMBER], lease[LEAT__NUMBER];
+    leat__key whole;
+    leat_bytes keys[LEAT__QUEUE_KEYS];
+    size_t n = leat__queue_keys(r->client, leat__key_bytes(&t->due), &whole,
+                                keys);
     leat_bytes args[] = { leat__arg_int(limit, LIMIT), leat_str(t->events),
                           leat_str(r->nonce), leat__arg_int(lease, LEASE_MS),
                           leat_str(t->told ? "1" : "0") };
-    return leat__script_send(conn, t->profile->expire, keys,
-                             name_keys(r, t, room, keys), args, 5,
+    return leat__script_send(conn, t->script, keys, n, args, 5,
                              &(leat_send_opts){ on_expired, t, 0 }, err);
 }
 
@@ -143,7 +126,7 @@ static size_t collect_locked(leat__reaper *r, turn *t, int64_t now)
         if (s->look_ns > now || n == AT_ONCE)
             continue;
         t[n++] = (turn){ .due = s->due,
-                         .profile = s->profile,
+                         .script = s->script,
                          .events = s->events,
                          .told = s->told };
         s->told = false;
@@ -197,7 +180,9 @@ static void read_gauges(leat_queue *q)
         return;
     leat_gauge_set(q->meters.visible, s.visible);
     leat_gauge_set(q->meters.in_flight, s.in_flight);
-    leat_gauge_set(q->meters.oldest, s.oldest_ms < 0 ? 0 : s.oldest_ms);
+    leat_gauge_set(q->meters.delayed, s.delayed);
+    leat_gauge_set(q->meters.letters, s.dead);
+    leat_gauge_set(q->meters.oldest, s.oldest_ms < 0 ? 0 : s.oldest_ms / 1000);
     add_since(q->meters.requeued, &q->requeued_seen, s.requeued);
     add_since(q->meters.dead, &q->dead_seen, s.to_dead);
 }
@@ -321,7 +306,7 @@ static leat_code add_locked(leat__reaper *r, leat_queue *q, leat_error *err)
         if (!s)
             return LEAT_ENOMEM;
         s->due = q->due;
-        s->profile = q->profile;
+        s->script = q->profile->expire;
         s->events = q->events[0] == '3' ? "0" : q->events;
         leat__list_push(&r->shards, &s->link);
     }

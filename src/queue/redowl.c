@@ -11,6 +11,7 @@
  *
  *   P:<queue>:dlq_inflight   zset    the same for dead letters that leat received
  *   P:<queue>:lane:<lane>    string  the last call of a lane, with a TTL
+ *   P:<queue>:whole          never is: see leat__queue_keys
  *
  * Channels P:<queue>:events, P:events.  An id and a receipt are 32 hexadecimal
  * digits; the receipts of a receive are its lane, its number and a count, so
@@ -168,7 +169,6 @@ static bool hears_dead(leat_bytes said)
 const queue_profile leat__queue_redowl = {
     .prefix = "redowl",
     .shard = "inflight",
-    .named = { "ready", "dlq", "receipt", "dlq_inflight", "never" },
     .channel = "events",
     .dead_channel = "events",
     .hears = hears,

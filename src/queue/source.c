@@ -223,9 +223,9 @@ static const char part_lua[] =
     "    redis.call('ZREM', keys[1], args[1])\n"
     "    redis.call('HDEL', keys[2], args[2])\n"
     "    redis.pcall('HINCRBY', keys[3], args[3], 1)\n"
-    "    if keys[6] and not keys[7] then\n"
+    "    if args[6] == 'dead' then\n"
     "        redis.pcall('HDEL', keys[6], args[2])\n"
-    "    elseif keys[6] then\n"
+    "    elseif args[6] == 'group' then\n"
     "        redis.call('HDEL', keys[6], args[4])\n"
     "        if redis.call('LLEN', keys[7]) > 0 and\n"
     "            redis.call('RPUSH', keys[4], args[4]) == 1 then\n"
@@ -235,7 +235,7 @@ static const char part_lua[] =
     "    end\n"
     "end }";
 
-enum { PART_KEYS = 7, PART_ARGS = 5 };
+enum { PART_KEYS = 7, PART_ARGS = 6 };
 
 struct part {
     leat__key key[PART_KEYS - 1];
@@ -324,12 +324,13 @@ static leat_code settle_part(leat_source *base, const leat_delivery *d,
     p->args[2] = leat_str(r.kind == 'x' ? "dacked" : "acked");
     p->args[3] = r.group;
     p->args[4] = leat_str(s->q->name);
-    bool grouped = r.group.n > 0 && r.kind == 'v';
+    bool dead = r.kind == 'x', grouped = r.group.n > 0 && !dead;
+    p->args[5] = leat_str(dead ? "dead" : grouped ? "group" : "");
     *out = (leat__settle_part){ .lua = part_lua,
                                 .keys = p->keys,
-                                .key_count = grouped         ? 7
-                                             : r.kind == 'x' ? 6
-                                                             : 5,
+                                .key_count = grouped ? 7
+                                             : dead  ? 6
+                                                     : 5,
                                 .args = p->args,
                                 .arg_count = PART_ARGS };
     return LEAT_OK;

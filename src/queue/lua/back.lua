@@ -207,7 +207,7 @@ local function sort_in(all, member)
     if c.gone then
         return
     elseif not c.there then
-        -- Never dropped: its keys may be on their way to another node.
+        -- Never dropped: somebody may bring its settings back.
         call('ZADD', KEYS[1], now + RETRY_MS, member)
         return
     end

@@ -1,9 +1,8 @@
 -- owl_base.lua: what every script of a redowl queue begins with.
 --
 -- KEYS[1] is P:<queue>:inflight; the others are derived from it, see
--- queue/redowl.c.  Of a cluster's queue more keys are named, one of which never
--- is there: so a slot that moves refuses the script, which cannot be fooled by a
--- message that is on the other node.
+-- queue/redowl.c.  On a cluster a slot that moves refuses the script, see
+-- base.lua: so it is not fooled by a message that is on the other node.
 --
 -- now is the server's clock, in milliseconds: the others read deadlines by
 -- theirs, so it is no logical one.
