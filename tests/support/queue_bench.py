@@ -14,7 +14,7 @@ from wire import ask
 
 BAD = ("lost", "stuck", "unexpected", "dishonest")
 WRONG = ("handed_twice", "risen", "sent_twice", "usurped", "acked_twice",
-         "crowded")
+         "crowded", "shared")
 AT_ONCE = 10        # of a consumer, unless said otherwise
 
 

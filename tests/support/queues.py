@@ -138,12 +138,15 @@ class Audit:
     usurped        a body was deleted without removing, in the same script, a
                    receipt of it that was there
     acked_twice    acknowledged a second time
+    shared         two receipts of one message were valid at once
     crowded        two of one fifo group were in flight at once
     """
 
     def __init__(self, history, fifo=False):
         self.fifo = fifo
         self.sent_twice = self.usurped = self.acked_twice = self.crowded = 0
+        self.shared = 0
+        self.flying = {}        # (key, id): how many receipts are valid
         self.live = {}          # receipt: (id, group)
         self.groups = {}        # group: how many are in flight
         self.stored, self.done = set(), set()
@@ -176,7 +179,7 @@ class Audit:
                 if name == b"ZADD":
                     self.put(words)
                 elif name == b"ZREM":
-                    removed |= {self.take(m) for m in words[2:]
+                    removed |= {self.take(key, m) for m in words[2:]
                                 if m in self.live}
             elif key.endswith(b":body"):
                 if name == b"HSET":
@@ -201,14 +204,16 @@ class Audit:
             return
         for m in words[3 + len(flags)::2]:
             if m[:1] in b"vx" and m not in self.live:
-                self.live[m] = self.parse(m)
-                group = self.live[m][1]
+                self.live[m] = i, group = self.parse(m)
+                self.shared += self.flying.get((words[1], i), 0) > 0
+                self.flying[words[1], i] = 1
                 if group and m[:1] == b"v":
                     self.groups[group] = self.groups.get(group, 0) + 1
                     self.crowded += self.groups[group] > 1
 
-    def take(self, member):
+    def take(self, key, member):
         i, group = self.live.pop(member)
+        self.flying.pop((key, i), None)
         if group and member[:1] == b"v":
             self.groups[group] -= 1
         return i
@@ -219,7 +224,8 @@ class Audit:
 
     def verdict(self):
         return {k: getattr(self, k) for k in
-                ("sent_twice", "usurped", "acked_twice", "crowded")}
+                ("sent_twice", "usurped", "acked_twice", "crowded",
+                 "shared")}
 
 
 def doomed_of(ledgers, fates):
