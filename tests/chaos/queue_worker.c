@@ -18,9 +18,9 @@
  *   given=1         the message's id is its number; else the library's
  *   later=MS        each is delayed, by any time up to this (0: none is)
  *
- * A consumer writes down each delivery, effect and outcome of a settlement.  The
- * fence of a delivery is when its receive began, in ns, and of a settlement when
- * that did (0: not known); the detail is how often it was received, or the
+ * A consumer writes down each delivery, effect and outcome of a settlement.
+ * The fence of a delivery is when its receive began, in ns, and of a settlement
+ * when that did (0: not known); the detail is how often it was received, or the
  * leat_code, and above 16 bits a hash of the receipt (0: not known).
  *
  *   api=direct      receive, ack and so on, a thread for each queue
@@ -46,8 +46,8 @@
  * The places of the failpoints: received, before_effect, after_effect,
  * after_settle.
  *
- * SIGTERM ends it in order.  Exit 0: all is well; 1: it cannot work; 3: it could
- * not end so.
+ * SIGTERM ends it in order.  Exit 0: all is well; 1: it cannot work; 3: it
+ * could not end so.
  */
 #include "queue/source.h"
 #include "support/failpoint.h"
