@@ -34,14 +34,13 @@
  *   busy=1          and burns time instead of sleeping
  *   hold=1          direct: kept hidden by a hold while it is worked on
  *   delay=MS        before one that failed comes again
- *   poison=N flaky=N reject=N crash=N max=N   see worker.h; max is the queue's
- *                   max_receives, too
+ *   poison=N flaky=N reject=N crash=N max=N   see worker.h
  *
  * All: queue=NAME, queues=N (then NAME-0 ..., and a key belongs to key mod N),
- * fifo=1, visibility=MS, ttl=MS, no_reaper=1, answer=MS (the client's timeout),
- * durability=N replicas=N, log=LEVEL, exist=1 (the queue is not made), led=1:
- * says "ready" on stdout, and ends when its stdin does.  of=N rate=N: of a
- * redrive.
+ * fifo=1, visibility=MS, ttl=MS, receives=N (until it is a dead letter),
+ * no_reaper=1, answer=MS (the client's timeout), durability=N replicas=N,
+ * log=LEVEL, exist=1 (the queue is not made), led=1: says "ready" on stdout, and
+ * ends when its stdin does.  of=N rate=N: of a redrive.
  *
  * The places of the failpoints: received, before_effect, after_effect,
  * after_settle.
@@ -72,8 +71,8 @@ enum { MOST = 100, QUEUES = 64, NAME_SIZE = 80, BODY_SIZE = 1 << 16 };
 
 static struct {
     const char *queue, *api, *ack;
-    int64_t queues, fifo, visibility, ttl, no_reaper, answer, durability,
-        replicas, log, led, exist;
+    int64_t queues, fifo, visibility, ttl, receives, no_reaper, answer,
+        durability, replicas, log, led, exist;
     int64_t key, keys, count, rate, size, given, later, of;
     int64_t batch, wait, in_flight, threads, work, slow, slow_ms, busy, hold,
         delay;
@@ -99,6 +98,7 @@ static const worker_option options[] = {
     { "fifo", NULL, &o.fifo },
     { "visibility", NULL, &o.visibility },
     { "ttl", NULL, &o.ttl },
+    { "receives", NULL, &o.receives },
     { "no_reaper", NULL, &o.no_reaper },
     { "answer", NULL, &o.answer },
     { "durability", NULL, &o.durability },
@@ -152,7 +152,7 @@ static void note(ledger_kind kind, uint64_t id)
 static leat_queue *open_queue(leat_client *c, const char *name)
 {
     leat_queue_opts opts = { .visibility_ms = o.visibility,
-                             .max_receives = (int)o.fates.max,
+                             .max_receives = (int)o.receives,
                              .ttl_ms = o.ttl,
                              .fifo = o.fifo != 0,
                              .must_exist = o.exist != 0,

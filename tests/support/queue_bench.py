@@ -44,7 +44,7 @@ class QueueBench:
         self.fates = Fates(**{"poison": 0, "flaky": 0, "reject": 0,
                               "crash": 0, **shares})
         self.ledgers.doomed = self.fates.doomed
-        self.settings["max"] = self.fates.most
+        self.settings["receives"] = self.fates.most
 
     def proxy(self, name="control"):
         proxy = Proxy(self.rig, self.redis.path, name)
@@ -61,8 +61,7 @@ class QueueBench:
 
     def consume(self, role, wait=True, **options):
         """A consumer that has begun, unless it is not to be waited for."""
-        fates = {k: v for k, v in self.fates.options.items()
-                 if v and k != "max"}
+        fates = {k: v for k, v in self.fates.options.items() if v}
         w = self.worker("consume", role, **{"led": 1, "batch": AT_ONCE,
                                             **fates, **options})
         self.workers.append(w)

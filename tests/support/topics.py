@@ -68,6 +68,10 @@ class Ledgers:
         seen = self.acked.get(key, b"")
         return bool(seq < len(seen) and seen[seq])
 
+    def had_effect(self, key, seq):
+        seen = self.effected.get(key, b"")
+        return bool(seq < len(seen) and seen[seq])
+
     def take(self, r):
         if self.keep:
             self.records.append(r)
