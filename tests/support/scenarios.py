@@ -166,9 +166,9 @@ def ends(w, *codes):
     assert got in codes, f"{w.role} ended with {got}, not {codes}"
 
 
-def run(test):
+def run(test, bench):
     with Rig() as rig:
-        b = Bench(rig)
+        b = bench(rig)
         try:
             test(b)
         except Exception as e:
@@ -191,19 +191,20 @@ def complain(e):
         print(f"# {line}")
 
 
-def main(functions):
-    """Runs those of a file that begin with the letter and a digit."""
-    letter = sys.argv[1].lower()
+def main(functions, bench=Bench):
+    """Runs those of a file that begin with the letter and a digit, or with one
+    of several letters."""
+    letters = sys.argv[1].lower()
     pattern = sys.argv[2] if len(sys.argv) > 2 else ""
     tests = [f for name, f in functions.items()
-             if name[:1] == letter and name[1:2].isdigit() and
+             if name[:1] in letters and name[1:2].isdigit() and
              pattern in name]
     print(f"1..{len(tests)}")
     bad = 0
     for i, test in enumerate(tests, 1):
         start = time.monotonic()
         try:
-            run(test)
+            run(test, bench)
             print(f"ok {i} {test.__name__}")
             print(f"# {time.monotonic() - start:.1f} s")
         except Exception as e:  # each reports its own failure
