@@ -18,8 +18,8 @@ local there = call('EXISTS', key) == 1
 if ARGV[2] == 'open' and not there then
     call('SADD', base .. 'queues', ARGV[1])
     call('HSET', key, 'created', now, unpack(ARGV, 3))
-    if tick then
-        call('SET', base .. 'clock', tick)
+    if ticked then
+        call('SET', base .. 'clock', ticked)
     end
 elseif ARGV[2] == 'alter' and there and #ARGV > 2 and
     call('HEXISTS', key, 'gone') == 0 then

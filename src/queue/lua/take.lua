@@ -51,25 +51,7 @@ if done then
     if done == 'late' then
         return out
     end
-    local all = call('ZRANGEBYSCORE', KEYS[1], done, done)
-    for i = 1, #all do
-        local m = all[i]
-        if sub(m, -#nonce) == nonce and sub(m, 1, #head) == head then
-            local id = match(m, '^[^/]*/[^/]*/%d+/%d+/(.*)/[^/]*$')
-            if fifo then
-                local n = match(id, '^(%d+)/')
-                id = sub(id, #n + tonumber(n) + 3)
-            end
-            local body = call('HGET', key .. ':body', id)
-            if body then
-                out[#out + 1] = m
-                out[#out + 1] = body
-                if dead then
-                    out[#out + 1] = call('HGET', key .. ':why', id) or ''
-                end
-            end
-        end
-    end
+--#include "queue/again.lua"
     if #out > 2 then
         return out
     end
@@ -84,6 +66,7 @@ if #got == 0 and (ARGV[7] == '0' or #call('ZRANGEBYSCORE', KEYS[1], '-inf',
                                           now, 'LIMIT', 0, 1) == 0) then
     return { 0, hide }
 end
+local spread = false
 local choosy = grouped or (not dead and (ttl > 0 or most > 0))
 if choosy or #got == 0 then
 --#include "queue/tell.lua"
@@ -100,31 +83,12 @@ if choosy or #got == 0 then
     end
 end
 
--- Most entries are "0/<13 digits>/<id>".  Tables that need not grow are much
--- cheaper: these have room for ten.
-local ids = { unpack(got) }
+--#include "queue/entries.lua"
+-- Tables that need not grow are much cheaper: these have room for ten.
 local due = { nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
               nil, nil, nil, nil, nil, nil, nil, nil, nil, nil }
 local out = { 0, hide, nil, nil, nil, nil, nil, nil, nil, nil, nil,
               nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil }
-local fresh = head .. '1/'
-for i = 1, #got do
-    local entry = got[i]
-    if not dead and sub(entry, 1, 2) == '0/' then
-        ids[i] = sub(entry, 17)
-        got[i] = fresh .. sub(entry, 3) .. nonce
-    else
-        local p = find(entry, '/', 1, true)
-        local q = p + 14
-        if fifo then
-            local n = match(entry, '^%d+', q + 1)
-            q = q + #n + tonumber(n) + 2
-        end
-        ids[i] = sub(entry, q + 1)
-        local rc = tonumber(sub(entry, 1, p - 1)) + (dead and 0 or 1)
-        got[i] = head .. rc .. sub(entry, p) .. nonce
-    end
-end
 local bodies = call('HMGET', key .. ':body', unpack(ids))
 local n = 0
 for i = 1, #ids do
@@ -167,8 +131,8 @@ end
 if n < 2 * #ids then
     call('HINCRBY', stat, 'lost', #ids - n / 2)
 end
-if tick then
-    call('SET', base .. 'clock', tick)
+if ticked then
+    call('SET', base .. 'clock', ticked)
 end
 if log or how ~= '0' then
 --#include "queue/heard.lua"
