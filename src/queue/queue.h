@@ -32,6 +32,7 @@ typedef struct queue_lane {
     struct queue_lane *next;
     uint64_t number;  /* of the call under way, or of one in doubt */
     int64_t asked_ns; /* before that was first sent               */
+    int max;          /* messages that it may bring               */
     bool doubt;
     char name[17];
 } queue_lane;
@@ -133,8 +134,11 @@ leat_code leat__queue_ask(leat_queue *q, const leat__script *s,
                           int64_t deadline_ns, queue_read_fn *read, void *arg,
                           leat_error *err);
 
-/* A lane of one's own, and back; doubt: nobody knows how its call ended. */
+/* A lane of one's own, and back; doubt: nobody knows how its call ended.  For:
+ * one that brings no more than so many messages. */
 queue_lane *leat__lane_take(leat_queue *q, queue_line line, leat_error *err);
+queue_lane *leat__lane_take_for(leat_queue *q, queue_line line, int max,
+                                leat_error *err);
 void leat__lane_give(leat_queue *q, queue_line line, queue_lane *lane,
                      bool doubt);
 void leat__lanes_free(queue_lane *lane);
