@@ -441,15 +441,15 @@ def queue_take(k):
     work = ["ZADD", "work", 1, "o"]
     yield lot({}, 0, 0, ready, work)
     yield lot({}, 1, 0, ["ZADD", "due", 1, flying(1), 2, "d/o/" + entry(2)],
-              work)
+              work, ["RPUSH", "o:dead", entry(3, 1)])
     yield lot({"receives": 2, "ttl": KEEP}, 2, 0,
               ["RPUSH", "o:ready", entry(1, 3, sent=LATER), entry(2),
                entry(3, sent=LATER)], work)
     yield lot({"fifo": 1}, 3, 0, ["RPUSH", "o:ready", "a", "b"],
               ["RPUSH", "o:g:a", entry(1, group="a"), entry(3, group="a")],
               ["RPUSH", "o:g:b", entry(2, group="b")], work)
-    yield lot({}, 4, 1, ["RPUSH", "o:dead", entry(1, 3), entry(2, 3)],
-              ["HSET", "o:why", "id1", "no"])
+    yield lot({}, 4, 1, ["RPUSH", "o:dead", entry(1, 3), entry(2, 3),
+                         entry(3, 3)], ["HSET", "o:why", "id1", "no"])
 
 
 def queue_look(*args):

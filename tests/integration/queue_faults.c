@@ -584,6 +584,44 @@ static void a_body_that_is_gone_or_no_message_is_told(void **state)
     leat_queue_close(q);
 }
 
+/* ---- a server that forgets its scripts -------------------------------- */
+
+static void forget(void)
+{
+    redis_do(server, "SCRIPT FLUSH");
+}
+
+static void forgotten_scripts_are_told_again(void **state)
+{
+    (void)state;
+    int64_t n;
+    leat_queue *q = queue_of("orders", &(leat_queue_opts){ .no_reaper = true });
+    leat_msg m[] = { { .id = leat_str("a") }, { .id = leat_str("b") } };
+    forget();
+    send_many(q, 0, 3);
+    forget();
+    must(leat_queue_send_batch(q, m, 2, NULL, NULL, err));
+    forget();
+    leat_queue_batch *b = take(q, &(leat_receive_opts){ .max = 5 });
+    assert_int_equal(leat_queue_batch_count(b), 5);
+    forget();
+    must(leat_queue_ack(q, leat_queue_batch_at(b, 0)->receipt, err));
+    forget();
+    must(leat_queue_reject(q, leat_queue_batch_at(b, 1)->receipt, "no", err));
+    forget();
+    must(leat_queue_requeue_expired_once(q, 0, &n, err));
+    forget();
+    must(leat_queue_redrive(q, NULL, &n, err));
+    assert_int_equal(n, 1);
+    forget();
+    conserved(q);
+    forget();
+    must(leat_queue_purge(q, false, &n, err));
+    assert_int_equal(n, 4);
+    leat_queue_batch_free(b);
+    leat_queue_close(q);
+}
+
 /* ---- cost ------------------------------------------------------------- */
 
 /* Processor time that the server has used, which a busy machine does not
@@ -661,6 +699,7 @@ int main(void)
         queue_test(what_is_there_can_be_settled_at_maxmemory),
         queue_test(a_key_of_another_type_is_an_error_and_no_loss),
         queue_test(a_body_that_is_gone_or_no_message_is_told),
+        queue_test(forgotten_scripts_are_told_again),
         queue_test(no_script_takes_5_ms_at_the_batch_limit),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

@@ -39,6 +39,7 @@ call('HLEN', key .. ':body')
 call('HLEN', key .. ':stat')
 call('LLEN', key .. ':ready')
 call('HLEN', key .. ':busy')
+call('ZCARD', KEYS[1])
 local function memory(dedup)
     return key .. ':dd:' .. conf[1] .. ':' .. dedup
 end
