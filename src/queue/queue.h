@@ -20,6 +20,7 @@
 #include "base/list.h"
 #include "base/uuid.h"
 #include "queue/keys.h"
+#include "redis/proof.h"
 #include "redis/script.h"
 #include "redis/waker.h"
 #include <pthread.h>
@@ -98,6 +99,8 @@ typedef struct queue_call {
     const char *name;   /* the queue's, for errors */
     const char *prefix; /* of its keys            */
     leat_bytes key;
+    const leat_bytes *keys; /* all of them, if the caller knows better */
+    size_t key_count;
     const leat__script *script;
     const leat_bytes *args;
     size_t n;
@@ -108,6 +111,21 @@ typedef struct queue_call {
 } queue_call;
 
 leat_code leat__queue_call(const queue_call *c, leat_error *err);
+
+/* How a call ended. */
+typedef struct queue_answer {
+    const queue_call *call;
+    leat_code rc;
+    leat_error err;
+    leat_error unknown; /* of an earlier try */
+    leat__proof want;
+    bool over;
+} queue_answer;
+
+/* Several at once, in one round trip where all goes well; again, those that
+ * can be asked again, until the deadline.  Only `call` is filled in before. */
+void leat__queue_calls(leat_client *client, queue_answer *a, size_t n,
+                       int64_t deadline_ns);
 
 /* The same of a handle: client, name and key are its own. */
 leat_code leat__queue_ask(leat_queue *q, const leat__script *s,
