@@ -188,6 +188,10 @@ bool value_check(const option *o, const char *text, char *why, size_t room);
 bool bool_parse(const char *text, bool *on);
 bool duration_parse(const char *text, int64_t *ms);
 
+/* Since 1970: a date, with a time and a zone as leat prints it or without, or @
+ * and the milliseconds. */
+bool time_parse(const char *text, int64_t *ms);
+
 /* Credentials that may be used with the URL in force; NULL: none. */
 typedef struct login {
     const char *user;
@@ -466,6 +470,10 @@ int run_queue_pool(cli *c);
 
 /* What is kept of a topic, as far as options say it; 0, or an exit code. */
 int retention_options(cli *c, leat_retention *r);
+
+/* Say what was done to the topic, or to the group, that the words name: the
+ * remark, or a record where --output was given. */
+int say_done(cli *c, const char *done, bool dry, const char *remark);
 
 /* Say why a call on this topic failed; one that is not there gets a hint of
  * those that are. */

@@ -32,7 +32,8 @@ static int check_words(cli *c)
     bool all = value_on(c, "all"), ids = c->arg_count > 1;
     if (!all && !ids)
         return fail(EXIT_USAGE, "leat dlq ls lists them",
-                    filter_given(c) ? "--all takes what the options choose"
+                    filter_given(c) ? "all that the options choose? then give "
+                                      "--all, too"
                                     : "which ones? give ids, or --all");
     if (ids && (all || filter_given(c)))
         return fail(EXIT_USAGE, "give either",

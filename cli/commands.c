@@ -361,10 +361,10 @@ const command commands[] = {
       .summary = "take the oldest messages from a topic",
       .text = "The members of groups do this by themselves, by what leat topic "
               "alter says; without --max-entries and --older-than, so does "
-              "this.  Says how many went, how many are held back only because "
-              "groups have not settled them, and the group that holds back "
-              "most.  With --force these go, too: it asks first on a terminal, "
-              "elsewhere it needs --yes.",
+              "this.  Asks first on a terminal, elsewhere it needs --yes.  "
+              "Says how many went, how many are held back only because groups "
+              "have not settled them, and the group that holds back most.  "
+              "With --force these go, too.",
       .options = topic_trim_options,
       .examples = topic_trim_examples,
       .run = run_topic_trim },
@@ -581,9 +581,9 @@ const command commands[] = {
       .summary = "show all that is known of a dead letter",
       .text = "Its message, who gave it up and why.  What a terminal could "
               "take for a command is escaped.  A body that is not text is "
-              "whole only with --raw, or as the column body_base64.  Of what "
-              "could not be decoded the fields are shown as headers, and the "
-              "reason as damaged.",
+              "whole with --raw, as the column body_base64, and in JSON, where "
+              "it is that.  Of what could not be decoded the fields are shown "
+              "as headers, and the reason as damaged.",
       .options = dlq_show_options,
       .examples = dlq_show_examples,
       .run = run_dlq_show },

@@ -77,7 +77,8 @@ size_t leat__queue_keys(leat_client *client, leat_bytes due, leat__key *whole,
     keys[0] = due;
     if (!leat__client_clustered(client))
         return 1;
-    leat__key_put(whole, "%.*swhole", (int)(due.n - strlen("due")),
+    const char *last = memrchr(due.p, ':', due.n);
+    leat__key_put(whole, "%.*s:whole", (int)(last - (const char *)due.p),
                   (const char *)due.p);
     keys[1] = leat__key_bytes(whole);
     return 2;

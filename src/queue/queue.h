@@ -2,6 +2,7 @@
  * queue.h: the inside of a queue handle.  See keys.h for what is on the server.
  *
  *   queue.c    opening, settings
+ *   profile.c  whose keys and bytes;  redowl.c, redowl_pack.c  the one of redowl
  *   call.c     one script, asked until it is answered; lanes
  *   send.c     messages in
  *   receive.c  messages out, waiting
@@ -20,7 +21,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/uuid.h"
-#include "queue/keys.h"
+#include "queue/profile.h"
 #include "redis/script.h"
 #include "redis/waker.h"
 #include <pthread.h>
@@ -59,6 +60,7 @@ typedef struct queue_holder queue_holder;
 
 struct leat_queue {
     leat_client *client; /* borrowed */
+    const queue_profile *profile;
     char *name;
     char prefix[LEAT__PREFIX_MAX + 1];
     leat_queue_opts opts; /* the handle's own part                     */
@@ -89,6 +91,10 @@ leat_code leat__queue_own(const leat_queue *q, leat_error *err);
 /* Are these a name and a prefix, of a profile that is there? */
 leat_code leat__queue_check(const char *name, const leat_queue_opts *o,
                             leat_error *err);
+
+/* And can it be where the client leads? */
+leat_code leat__queue_check_on(const leat_client *c, const char *name,
+                               const leat_queue_opts *o, leat_error *err);
 
 /* ---- call.c ----------------------------------------------------------- */
 
@@ -145,9 +151,10 @@ leat_code leat__queue_expect(const leat_reply *r, size_t n, leat_error *err);
 leat_queue_batch *leat__batch_read(const leat_reply *r, bool fifo,
                                    leat_error *err);
 
-/* From [_, _, member, value, reason, ...]. */
-leat_queue_batch *leat__batch_read_dead(const leat_reply *r, bool fifo,
-                                        leat_error *err);
+/* The same of any profile; dead: from [_, _, member, value, reason, ...]. */
+leat_queue_batch *leat__batch_read_as(const queue_profile *p,
+                                      const leat_reply *r, bool fifo, bool dead,
+                                      leat_error *err);
 leat_queue_batch *leat__batch_none(leat_error *err);
 
 /* ---- receive.c -------------------------------------------------------- */

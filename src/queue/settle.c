@@ -26,11 +26,11 @@ static leat_code check(settling *s, leat_bytes receipt, leat__receipt *r,
                        leat_error *err)
 {
     leat_queue *q = s->q;
-    if (!leat__receipt_parse(receipt, q->fifo, r))
+    if (!q->profile->receipt(receipt, q->fifo, r))
         return leat__fail(err, LEAT_EINVAL,
                           "%zu bytes are no receipt of queue '%s'", receipt.n,
                           q->name);
-    if (!leat_bytes_eq(r->queue, leat_str(q->name)))
+    if (r->queue.n > 0 && !leat_bytes_eq(r->queue, leat_str(q->name)))
         return leat__fail(err, LEAT_EINVAL,
                           "a receipt of queue '%.*s' was given to queue '%s'",
                           (int)r->queue.n, (const char *)r->queue.p, q->name);
@@ -150,9 +150,8 @@ static leat_code one_lot(leat_queue *q, const queue_order *o,
     put_receipts(&s, o->ack);
     if (o->ack)
         args[count] = leat__arg_int(dead, s.dead);
-    leat_code rc = settle_lot(
-        &s, o->ack ? &leat__script_queue_ack : &leat__script_queue_change,
-        again, o->deadline_ns, err);
+    leat_code rc = settle_lot(&s, o->ack ? q->profile->ack : q->profile->change,
+                              again, o->deadline_ns, err);
     if (rc == LEAT_OK && s.first.code != LEAT_OK) {
         rc = s.first.code;
         if (err)

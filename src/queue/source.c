@@ -12,6 +12,8 @@
 #include "base/thread.h"
 #include "redis/client.h"
 
+#include <stdio.h>
+
 enum { BATCH = 100, EXTEND_AT_ONCE = 256 };
 
 static const leat_source_ops ops;
@@ -229,6 +231,8 @@ static const char part_lua[] =
     "            redis.call('RPUSH', keys[4], args[4]) == 1 then\n"
     "            redis.pcall('PUBLISH', keys[4], '')\n"
     "            redis.call('ZADD', keys[5], 'NX', 0, args[5])\n"
+    "            redis.pcall('PUBLISH',\n"
+    "                string.match(keys[5], '^(.*:){q/') .. 'work', '')\n"
     "        end\n"
     "    end\n"
     "end }";
@@ -262,20 +266,60 @@ static void name_keys(leat_queue *q, struct part *p, leat_bytes group,
     p->keys[6] = leat_mem(p->group, list.n + group.n);
 }
 
+/* A redowl queue's, whose receipt does not say the id. */
+static const char shared_lua[] =
+    "{ check = function(keys, args)\n"
+    "    redis.call('ZCARD', keys[1])\n"
+    "    redis.call('ZCARD', keys[2])\n"
+    "    if redis.call('HGET', keys[3], args[1]) ~= args[2] then\n"
+    "        return 'STALE'\n"
+    "    end\n"
+    "end, apply = function(keys, args)\n"
+    "    redis.call('HDEL', keys[3], args[1])\n"
+    "    redis.call('ZREM', keys[1], args[1])\n"
+    "    redis.call('ZREM', keys[2], args[1])\n"
+    "    redis.call('DEL', keys[4])\n"
+    "end }";
+
+static leat_code shared_part(leat_queue *q, struct part *p,
+                             const leat_delivery *d, leat_bytes receipt,
+                             leat__settle_part *out, leat_error *err)
+{
+    static const char *const what[] = { "inflight", "dlq_inflight", "receipt" };
+    char msg[LEAT__QUEUE_ID_MAX + 8];
+    leat_bytes id = d->msg.id;
+    if (id.n > LEAT__QUEUE_ID_MAX)
+        return leat__fail(err, LEAT_ENOTSUP, "a message id of %zu bytes", id.n);
+    snprintf(msg, sizeof msg, "msg:%.*s", (int)id.n, (const char *)id.p);
+    for (int i = 0; i < 4; i++) {
+        q->profile->key(&p->key[i], q->prefix, q->name, i < 3 ? what[i] : msg);
+        p->keys[i] = leat__key_bytes(&p->key[i]);
+    }
+    p->args[0] = receipt;
+    p->args[1] = id;
+    *out = (leat__settle_part){ .lua = shared_lua,
+                                .keys = p->keys,
+                                .key_count = 4,
+                                .args = p->args,
+                                .arg_count = 2 };
+    return LEAT_OK;
+}
+
 static leat_code settle_part(leat_source *base, const leat_delivery *d,
                              leat__settle_part *out, leat_error *err)
 {
     queue_source *s = (queue_source *)base;
     source_slot *slot = (source_slot *)(uintptr_t)d;
     leat__receipt r;
-    if (!leat__receipt_parse(slot->receipt, s->q->fifo, &r))
+    if (!s->q->profile->receipt(slot->receipt, s->q->fifo, &r))
         return leat__fail(err, LEAT_EINVAL, "no receipt");
-    if (!slot->part) {
+    if (!slot->part)
         slot->part = leat__zalloc(sizeof *slot->part, err);
-        if (!slot->part)
-            return LEAT_ENOMEM;
-        name_keys(s->q, slot->part, r.group, r.kind == 'x');
-    }
+    if (!slot->part)
+        return LEAT_ENOMEM;
+    if (s->q->profile->shard)
+        return shared_part(s->q, slot->part, d, slot->receipt, out, err);
+    name_keys(s->q, slot->part, r.group, r.kind == 'x');
     struct part *p = slot->part;
     p->args[0] = slot->receipt;
     p->args[1] = r.id;

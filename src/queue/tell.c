@@ -70,7 +70,7 @@ void leat__told_publish(leat_queue *q, const leat__buf *told)
         size_t n = queue.n < LEAT_NAME_MAX ? queue.n : LEAT_NAME_MAX;
         memcpy(name, queue.p, n);
         name[n] = '\0';
-        leat__key_queue(&near, q->prefix, name, "events");
+        q->profile->key(&near, q->prefix, name, "events");
         rc = publish(conn, &near, event);
         if (rc == LEAT_OK)
             rc = publish(conn, &far, event);

@@ -262,10 +262,11 @@ static leat_queue_watch *watch_new(leat_client *c, const char *name,
         return NULL;
     w->client = c;
     w->durable = durable;
+    const queue_profile *p = leat__queue_profile(o->profile);
     if (name)
-        leat__key_queue(&w->key, o->prefix, name, durable ? "log" : "events");
+        p->key(&w->key, o->prefix, name, durable ? "log" : "events");
     else
-        leat__key_put(&w->key, "%s:events", leat__prefix_of(o->prefix));
+        leat__key_put(&w->key, "%s:events", leat__profile_prefix(p, o->prefix));
     w->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->event >= 0)
         return w;
