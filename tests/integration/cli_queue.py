@@ -15,10 +15,8 @@ import subprocess
 import sys
 import traceback
 
-from cli import LEAT, PATTERN, equal, exits, on_terminal, wait_for
+from cli import PATTERN, equal, exits, on_terminal, wait_for
 from cli_topic import SECONDS, Bench, Redis
-
-STRANGER = "v/{}/1/1700000000000/0190-nobody/0123456789abcdef.1"
 
 
 class Queues(Bench):
@@ -620,116 +618,6 @@ def kept_events_are_read_by_who_must_not_miss_one(b):
     equal(p.returncode, 130)
 
 
-# ---- programs -------------------------------------------------------------
-
-def a_program_gets_the_message_and_its_exit_code_decides(b):
-    program = b.script(
-        'echo "$LEAT_QUEUE|$LEAT_ID|$LEAT_ATTEMPT|$LEAT_HEADER_USER_ID|'
-        '$LEAT_TYPE|$(cat)|$1" >>$T/log')
-    p = b.ok("send", "jobs", "hello", "-a", "user-id=ann", "-t", "note", "-o",
-             "json")
-    p = b.ok("receive", "jobs", "-n", "1", "--exec", program, "word",
-             env={"LEAT_QUEUE": "old", "LEAT_ID": json.loads(p.out)["id"]})
-    assert "1 handled: 1 acknowledged" in p.err, p.err
-    log = b.lines("log")[0].split("|")
-    equal(log[:1] + log[2:], ["jobs", "1", "ann", "note", "hello", "word"])
-    equal(b.counts(), [0, 0, 0, 0])
-    equal(b.stats()["acked"], 1)
-
-
-def what_fails_is_received_again_after_the_delay(b):
-    b.put("good", "bad", "ugly")
-    program = b.script(
-        'read x; echo $x $LEAT_ATTEMPT >>$T/log; echo why >&2\n'
-        'case $x in good) exit 0;; bad) exit 3;; ugly) exit 65;; esac')
-    p = b.ok("receive", "jobs", "--retry-delay", "10ms", "-n", "5", "-o",
-             "json", "--exec", program)
-    equal(json.loads(p.out), {"handled": 5, "acked": 1, "given_back": 3,
-                              "rejected": 1})
-    equal(sorted(b.lines("log")), ["bad 1", "bad 2", "bad 3", "good 1",
-                                   "ugly 1"])
-    assert "receive 2: exit status 3: why" in p.err, p.err
-    wait_for(lambda: b.ok("expire", "jobs") and b.counts()[3] == 2, SECONDS)
-    dead = json.loads(b.ok("peek", "jobs", "--dead", "-o", "json").out)
-    equal({x["data"]: x.get("reason", "") for x in dead}["ugly"],
-          "exit status 65: why")
-    b.ok("redrive", "jobs", "-q")
-    b.ok("receive", "jobs", "-n", "2", "--retry-delay", "1h", "-q", "--exec",
-         "false")
-    equal(b.counts(), [0, 0, 2, 0])    # until then nobody gets them
-
-
-def a_message_is_kept_while_its_program_runs(b):
-    b.put("slow", "other")
-    program = b.script('read x; echo $x $LEAT_ATTEMPT >>$T/log; sleep 1.5')
-    b.ok("receive", "jobs", "--visibility", "300ms", "-c", "2", "-n", "2",
-         "-q", "--exec", program)
-    equal(sorted(b.lines("log")), ["other 1", "slow 1"])
-    equal(b.stats()["acked"], 2)
-
-
-def programs_run_until_there_is_nothing_to_do(b):
-    b.put(*(f"m{i}" for i in range(30)))
-    b.ok("receive", "jobs", "-c", "4", "--wait", "300ms", "-q", "--exec",
-         b.script('read x; echo $x >>$T/log'))
-    equal(sorted(b.lines("log")),
-          sorted(f"m{i}" for i in range(30)))
-    equal(b.counts(), [0, 0, 0, 0])
-
-
-def a_signal_lets_programs_end_and_gives_back_what_they_leave(b):
-    b.put("a", "b")
-    quick = b.script('echo $$ >>$T/pid; sleep 1; echo end >>$T/log', "quick")
-    p = b.start("queue", "receive", "jobs", "--exec", quick)
-    wait_for(lambda: b.lines("pid"), SECONDS)
-    p.terminate()
-    p.communicate(timeout=SECONDS)
-    equal((p.returncode, b.lines("log")), (0, ["end"]))
-    equal(b.counts(), [1, 0, 0, 0])
-    slow = b.script('echo $$ >>$T/slow; sleep 600', "slowly")
-    p = b.start("queue", "receive", "jobs", "--drain", "100ms", "--exec", slow)
-    wait_for(lambda: b.lines("slow"), SECONDS)
-    p.terminate()
-    err = p.communicate(timeout=SECONDS)[1].decode()
-    equal(p.returncode, 75)
-    assert "did not end within 100ms" in err, err
-    equal(b.counts(), [1, 0, 0, 0])
-    equal(b.take()[0]["data"], "b")
-
-
-def what_a_killed_worker_had_comes_again(b):
-    b.put("a")
-    program = b.script('echo $$ >>$T/pid; exec sleep 600')
-    p = b.start("queue", "receive", "jobs", "--visibility", "500ms", "--exec",
-                program)
-    wait_for(lambda: b.lines("pid"), SECONDS)
-    p.kill()
-    os.kill(int(b.lines("pid")[0]), signal.SIGKILL)    # it has our pipe
-    p.communicate(timeout=SECONDS)
-    p = b.ok("receive", "jobs", "-w", "30s", "-o", "json")
-    got = json.loads(p.out)[0]
-    equal((got["data"], got["receives"]), ("a", 2))
-
-
-def words_for_programs_are_checked(b):
-    b.put("a")
-    refused(b.q("receive", "jobs", "--exec", "/no/such"), 64, "no program")
-    refused(b.q("receive", "jobs", "--ack", "--exec", "cat"), 64,
-            "without --exec")
-    refused(b.q("receive", "jobs", "-c", "1000", "--exec", "cat"), 64, "256")
-    equal(b.counts(), [1, 0, 0, 0])
-    bad = b.script("")
-    with open(bad, "w") as f:
-        f.write("#!/no/such/interpreter\n")
-    p = b.start("queue", "receive", "jobs", "--exec", bad)
-    line = p.stderr.readline().decode()
-    assert "given back" in line, line
-    p.terminate()
-    p.communicate(timeout=SECONDS)
-    equal(b.counts(), [1, 0, 0, 0])
-    equal(b.take()[0]["receives"], 1)
-
-
 # ---- bad input ------------------------------------------------------------
 
 EVERY = [["alter", "job", "-r", "1"], ["stats", "job"], ["send", "job", "x"],
@@ -835,27 +723,27 @@ def names_complete(b):
     assert "## redrive" in page and "LEAT\\_QUEUE" in page, page
 
 
-def tests():
-    return [f for name, f in globals().items()
-            if getattr(f, "__module__", "") == __name__
+def tests(module):
+    return [f for name, f in vars(module).items()
+            if getattr(f, "__module__", "") == module.__name__
             and getattr(f, "__code__", None)
             and f.__code__.co_varnames[:1] == ("b",) and PATTERN in name]
 
 
 def told(e):
-    """The line of ours where it went wrong."""
+    """The line of a test where it went wrong."""
     line = [x.lineno for x in traceback.extract_tb(e.__traceback__)
-            if x.filename == __file__][-2:]
+            if "cli_queue" in x.filename]
     text = str(e).replace("\n", "\n# ")
-    return f"# line {line[-1]}: {type(e).__name__}: {text}"
+    return f"# line {line[1]}: {type(e).__name__}: {text}"
 
 
-def main():
+def main(module):
     signal.signal(signal.SIGINT, signal.default_int_handler)
     server = Redis(None, "--appendonly", "yes")
-    print(f"1..{len(tests())}")
+    print(f"1..{len(tests(module))}")
     bad = 0
-    for i, test in enumerate(tests(), 1):
+    for i, test in enumerate(tests(module), 1):
         bench = Queues(server)
         try:
             test(bench)
@@ -871,4 +759,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.modules[__name__]))
