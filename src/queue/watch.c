@@ -33,6 +33,12 @@ struct leat_queue_watch {
     int event;
     atomic_bool closing;
 
+    /* How the first try to listen ended. */
+    pthread_mutex_t lock;
+    pthread_cond_t opened;
+    bool tried;
+    leat_error first;
+
     /* The thread's own. */
     bool missed;
     bool begun;     /* `last` is where to go on */
@@ -92,12 +98,25 @@ static void on_push(void *arg, leat_bytes channel, leat_bytes payload)
     tell(arg, payload);
 }
 
+/* Whoever opened it waits for this. */
+static void tell_opener(leat_queue_watch *w, const leat_error *e)
+{
+    pthread_mutex_lock(&w->lock);
+    if (!w->tried && e)
+        w->first = *e;
+    w->tried = true;
+    pthread_cond_broadcast(&w->opened);
+    pthread_mutex_unlock(&w->lock);
+}
+
 static leat_code listen_to(leat_queue_watch *w, leat_conn *conn,
                            leat_error *err)
 {
     leat_bytes channel = leat__key_bytes(&w->key);
     leat_conn_on_push(conn, on_push, w);
     leat_code rc = leat_conn_subscribe(conn, false, &channel, 1, err);
+    if (rc == LEAT_OK)
+        tell_opener(w, NULL);
     while (rc == LEAT_OK && !atomic_load(&w->closing)) {
         int n = sleep_for(w, conn, PING_MS);
         if (n < 0 && errno != EINTR)
@@ -246,11 +265,21 @@ static void *run(void *arg)
         leat__conn_free(conn);
         if (rc == LEAT_OK)
             continue;
+        tell_opener(w, &e);
         leat__log(&w->client->opts.log, LEAT_LOG_INFO, "watch: %s", e.msg);
         w->missed |= !w->durable;
         nap(w);
     }
     return NULL;
+}
+
+static void watch_free(leat_queue_watch *w)
+{
+    if (w->event >= 0)
+        close(w->event);
+    pthread_cond_destroy(&w->opened);
+    pthread_mutex_destroy(&w->lock);
+    leat__free(w);
 }
 
 static leat_queue_watch *watch_new(leat_client *c, const char *name,
@@ -260,6 +289,11 @@ static leat_queue_watch *watch_new(leat_client *c, const char *name,
     leat_queue_watch *w = leat__zalloc(sizeof *w, err);
     if (!w)
         return NULL;
+    if (leat__cond_init(&w->opened, err) != LEAT_OK) {
+        leat__free(w);
+        return NULL;
+    }
+    pthread_mutex_init(&w->lock, NULL);
     w->client = c;
     w->durable = durable;
     const queue_profile *p = leat__queue_profile(o->profile);
@@ -271,18 +305,24 @@ static leat_queue_watch *watch_new(leat_client *c, const char *name,
     if (w->event >= 0)
         return w;
     leat__fail_errno(err, LEAT_EIO, errno, "eventfd");
-    leat__free(w);
+    watch_free(w);
     return NULL;
 }
 
-static void watch_free(leat_queue_watch *w)
+/* What is sent after the open is heard: so it waits until somebody listens, and
+ * of the stream the end is looked for here. */
+static leat_code wait_opened(leat_queue_watch *w, leat_error *err)
 {
-    close(w->event);
-    leat__free(w);
+    pthread_mutex_lock(&w->lock);
+    while (!w->tried)
+        leat__cond_wait(&w->opened, &w->lock, INT64_MAX);
+    leat_code rc = w->first.code;
+    if (rc != LEAT_OK && err)
+        *err = w->first;
+    pthread_mutex_unlock(&w->lock);
+    return rc;
 }
 
-/* The end of the stream is looked for here, so that what is sent after the open
- * is heard. */
 static leat_code find_end(leat_queue_watch *w, leat_error *err)
 {
     leat_conn *conn = leat__client_dial_key(w->client, leat__key_bytes(&w->key),
@@ -316,6 +356,10 @@ leat_queue_watch *leat_queue_watch_open(leat_client *c, const char *name,
     if ((durable && find_end(w, err) != LEAT_OK) ||
         leat__thread_start(&w->thread, "leat-watch", run, w, err) != LEAT_OK) {
         watch_free(w);
+        return NULL;
+    }
+    if (!durable && wait_opened(w, err) != LEAT_OK) {
+        leat_queue_watch_close(w);
         return NULL;
     }
     return w;
