@@ -25,7 +25,8 @@
  *   P:{q/s}:whole           never is: see leat__queue_keys
  *
  * Channels: P:{q/s}:<name>:ready and :dead are hints that there is something;
- * P:{q/s}:<name>:events and P:events carry events.
+ * P:work is one that a queue has come into a `work`; P:{q/s}:<name>:events and
+ * P:events carry events.
  *
  * An entry is "<receives>/<sent ms>/<id>", of a fifo queue "<receives>/<sent
  * ms>/<length>/<group>/<id>": what is known of a message travels with it, so
@@ -55,8 +56,8 @@
  * what its log holds, where a script is whole or not at all.
  *
  * Counters of stat: sent, recv, acked, back (left flight otherwise), requeued,
- * dead, expired, redriven, purged, lost (an entry without body); late is how
- * many are delayed; drecv, dacked, dback the same of dead letters.  In flight
+ * dead, expired, redriven, purged, lost (an entry without body); wait is until
+ * when pools wait for one that failed; late is how many are delayed; drecv, dacked, dback the same of dead letters.  In flight
  * are recv - acked - back.
  */
 #ifndef LEAT_QUEUE_KEYS_H

@@ -231,6 +231,8 @@ static const char part_lua[] =
     "            redis.call('RPUSH', keys[4], args[4]) == 1 then\n"
     "            redis.pcall('PUBLISH', keys[4], '')\n"
     "            redis.call('ZADD', keys[5], 'NX', 0, args[5])\n"
+    "            redis.pcall('PUBLISH',\n"
+    "                string.match(keys[5], '^(.*:){q/') .. 'work', '')\n"
     "        end\n"
     "    end\n"
     "end }";

@@ -169,7 +169,8 @@ def step(number, what, entry, n=1, f=1, delay=0, error="", lane=""):
 def move(k):
     """From the log to a lane, beside it and to the dead letters; then from
     where it was kept to each of these, and done."""
-    keys = [k + x for x in ("", "c", "l", "k", "d", "n", "q", "b", "t", "u")]
+    keys = [k + x for x in ("", "c", "l", "k", "d", "n", "q", "b", "t", "u",
+                            "v")]
     owned = [*log(keys[2], 6), ["HSET", keys[0], "o", ME, "e", 9, "to", ""],
              ["HSET", keys[1], "e", 9, "q", 4, "c", "0-0", "m", "6-0", "n", 0,
               "s", "", "t", "", "k", 0],
@@ -179,7 +180,8 @@ def move(k):
            *step(2, "keep", "2-0", 0, 0, lane=LANE),
            *step(3, "keep", "3-0", delay=1000, error="no"),
            *step(4, "dead", "4-0", error="no", lane="1:a1:b"),
-           *step(5, "keep", "5-0", error="no")]
+           *step(5, "keep", "5-0", error="no"),
+           *step(6, "again", "6-0", delay=1000, lane="1:b4:body")]
     yield owned, keys, [*state, LANE, *out]
 
     keys = [x + "2" for x in keys]
@@ -198,7 +200,8 @@ def move(k):
            [*state, LANE, *step(1, "begin", "1-0", 2, 1),
             *step(2, "done", "1-0", 2, 1),
             *step(3, "dead", "3-0", 2, 2, error="no"),
-            *step(4, "keep", "4-0", 2, 2, 1000, "no")])
+            *step(4, "keep", "4-0", 2, 2, 1000, "no"),
+            *step(5, "again", "2-0", delay=1000, lane="1:b4:body")])
 
 
 def letter(k, at, i, group=GROUP):
@@ -237,27 +240,32 @@ def republish(k):
 
 def bounded(k):
     """A small one, and a large one that drops old bodies."""
-    yield [*log(k)], [k], [10, 0, "", "b", "body"]
+    yield [*log(k)], [k, k + "t"], [10, 0, "", "b", "body"]
     c = k + "x"
     yield ([*log(c), ["HSET", c + "b", "0-1", "old"],
             ["ZADD", c + "z", 0, "0-1"]],
-           [c, c + "b", c + "z"],
+           [c, c + "t", c + "b", c + "z"],
            [10, 100, "a body that is large", "a", "x", "@large", "b"])
 
 
+def enter(k):
+    yield (), [k], [GROUP]
+
+
 def later(k):
-    yield [*log(k + "l")], [k, k + "s", k + "l"], [
+    yield [*log(k + "l")], [k, k + "s", k + "e", k + "l"], [
         "token", 5000, 10, "a", "x", "b", "body"]
 
 
 PACK = ("redis.call('ZADD', KEYS[1], 1, ARGV[1]) "
+        "redis.call('ZADD', KEYS[3], 1, ARGV[1]) "
         "redis.call('HSET', KEYS[2], ARGV[1], cmsgpack.pack({'b', ARGV[2]}))")
 
 
 def ripe(k):
     """Two that are due, one of them large."""
-    keys = [k + x for x in ("l", "b", "z", "", "s")]
-    yield ([["EVAL", PACK, 2, k, k + "s", f"token {n}", n * "body"]
+    keys = [k + x for x in ("l", "b", "z", "", "s", "e")]
+    yield ([["EVAL", PACK, 3, k, k + "s", k + "e", f"token {n}", n * "body"]
             for n in (1, 20)], keys, [10, 1000, 20, 0])
 
 
@@ -466,7 +474,8 @@ CASES = {
     "stream/ack": ack, "stream/autoclaim": autoclaim, "stream/idle": idle,
     "stream/remove": remove, "stream/take": stream_take, "topic/beat": beat,
     "topic/add": bounded, "topic/alter": alter, "topic/bury": bury,
-    "topic/hand": hand, "topic/later": later, "topic/leave": leave,
+    "topic/enter": enter, "topic/hand": hand, "topic/later": later,
+    "topic/leave": leave,
     "topic/move": move, "topic/ripe": ripe,
     "topic/make": make, "topic/renew": renew, "topic/save": save,
     "topic/take": take, "topic/trim": trim, "topic/trim60": trim,

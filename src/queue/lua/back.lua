@@ -19,7 +19,9 @@ end
 -- Tell whoever waits for the list, and list the queue among those with work.
 local function wake(queue, list)
     try('PUBLISH', list, '')
-    call('ZADD', base .. 'work', 'NX', now, queue)
+    if call('ZADD', base .. 'work', 'NX', now, queue) == 1 then
+        try('PUBLISH', sub(base, 1, find(base, ':{q/', 1, true)) .. 'work', '')
+    end
 end
 
 local confs = {}
@@ -239,11 +241,19 @@ local function sort_in(all, member)
     lot[2][#lot[2] + 1] = member
 end
 
--- What is due, of all queues of the shard, at most so many; how many.
+-- What is due, of all queues of the shard, about so many; how many.  Those of
+-- one receive come back together, in their order: else the first of them would
+-- stand behind the rest.  They differ by less than a millisecond.
 local function expire(limit, how)
-    local due = call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, limit)
+    local till = string.format('%.3f', now + 0.999)
+    local due = call('ZRANGEBYSCORE', KEYS[1], '-inf', till, 'LIMIT', 0, limit)
     if #due == 0 then
         return 0
+    elseif #due == tonumber(limit) then
+        local last = tonumber(call('ZSCORE', KEYS[1], due[#due]))
+        till = string.format('%.3f', math.floor(last) + 0.999)
+        due = call('ZRANGEBYSCORE', KEYS[1], '-inf', till, 'LIMIT', 0,
+                   limit + 1000)
     end
     call('ZREM', KEYS[1], unpack(due))
     save_clock()

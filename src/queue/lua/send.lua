@@ -73,7 +73,9 @@ if delay > 0 then
     call('HINCRBY', key .. ':stat', 'late', n)
 elseif r == n then
     try('PUBLISH', key .. ':ready', '')
-    call('ZADD', base .. 'work', 'NX', now, queue)
+    if call('ZADD', base .. 'work', 'NX', now, queue) == 1 then
+        try('PUBLISH', sub(base, 1, find(base, ':{q/', 1, true)) .. 'work', '')
+    end
 end
 call('SET', base .. 's:' .. ARGV[2], ARGV[3] .. ' ', 'PX', LANE_MS)
 if ticked then

@@ -47,25 +47,7 @@ if done then
     if done == 'late' then
         return out
     end
-    local all = call('ZRANGEBYSCORE', KEYS[1], done, done)
-    for i = 1, #all do
-        local m = all[i]
-        if sub(m, -#nonce) == nonce and sub(m, 1, #head) == head then
-            local id = match(m, '^[^/]*/[^/]*/%d+/%d+/(.*)/[^/]*$')
-            if fifo then
-                local n = match(id, '^(%d+)/')
-                id = sub(id, #n + tonumber(n) + 3)
-            end
-            local body = call('HGET', key .. ':body', id)
-            if body then
-                out[#out + 1] = m
-                out[#out + 1] = body
-                if dead then
-                    out[#out + 1] = call('HGET', key .. ':why', id) or ''
-                end
-            end
-        end
-    end
+--#include "queue/again.lua"
     if #out > 2 then
         return out
     end
@@ -80,6 +62,7 @@ if #got == 0 and (ARGV[7] == '0' or #call('ZRANGEBYSCORE', KEYS[1], '-inf',
     return { 0, hide }
 end
 local most, ttl = tonumber(conf[4]), tonumber(conf[5])
+local spread = false
 local choosy = grouped or (not dead and (ttl > 0 or most > 0))
 if choosy or #got == 0 then
 --#include "queue/tell.lua"
@@ -96,26 +79,8 @@ if choosy or #got == 0 then
     end
 end
 
--- Most entries are "0/<13 digits>/<id>".
-local ids, due, out = {}, {}, { 0, hide }
-local fresh = head .. '1/'
-for i = 1, #got do
-    local entry = got[i]
-    if not dead and sub(entry, 1, 2) == '0/' then
-        ids[i] = sub(entry, 17)
-        got[i] = fresh .. sub(entry, 3) .. nonce
-    else
-        local p = find(entry, '/', 1, true)
-        local q = p + 14
-        if fifo then
-            local n = match(entry, '^%d+', q + 1)
-            q = q + #n + tonumber(n) + 2
-        end
-        ids[i] = sub(entry, q + 1)
-        local rc = tonumber(sub(entry, 1, p - 1)) + (dead and 0 or 1)
-        got[i] = head .. rc .. sub(entry, p) .. nonce
-    end
-end
+--#include "queue/entries.lua"
+local due, out = {}, { 0, hide }
 local bodies = call('HMGET', key .. ':body', unpack(ids))
 local n = 0
 for i = 1, #ids do
