@@ -165,6 +165,7 @@ leat_code leat__queue_call(const queue_call *c, leat_error *err)
 }
 
 typedef struct telling {
+    leat_queue *q;
     queue_read_fn *read;
     void *arg;
     leat__buf told;
@@ -175,7 +176,7 @@ static leat_code read_and_tell(void *arg, const leat_reply *r, leat_error *err)
     telling *t = arg;
     leat_code rc = t->read(t->arg, r, err);
     t->told.n = 0;
-    if (rc == LEAT_OK && leat__told_copy(&t->told, r, NULL) != LEAT_OK)
+    if (rc == LEAT_OK && leat__told_copy(t->q, &t->told, r, NULL) != LEAT_OK)
         t->told.n = 0; /* an event less */
     return rc;
 }
@@ -185,8 +186,8 @@ leat_code leat__queue_ask(leat_queue *q, const leat__script *s,
                           int64_t deadline_ns, queue_read_fn *read, void *arg,
                           leat_error *err)
 {
-    telling t = { .read = read, .arg = arg };
-    bool elsewhere = q->events[0] == '3';
+    telling t = { .q = q, .read = read, .arg = arg };
+    bool tells = q->events[0] == '1' || q->events[0] == '3';
     leat_code rc = leat__queue_call(
         &(queue_call){ .client = q->client,
                        .name = q->name,
@@ -196,8 +197,8 @@ leat_code leat__queue_ask(leat_queue *q, const leat__script *s,
                        .n = n,
                        .again = again,
                        .deadline_ns = deadline_ns,
-                       .read = elsewhere ? read_and_tell : read,
-                       .arg = elsewhere ? &t : arg },
+                       .read = tells ? read_and_tell : read,
+                       .arg = tells ? &t : arg },
         err);
     if (t.told.n > 0)
         leat__told_publish(q, &t.told);

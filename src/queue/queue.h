@@ -68,6 +68,7 @@ struct leat_queue {
     unsigned forks;
     bool fifo;
     const char *events;
+    _Atomic int64_t deaf_ns; /* nobody listens, it is believed until then */
 
     pthread_mutex_t lock;
     leat_queue_opts kept; /* the settings, as last seen                */
@@ -218,8 +219,17 @@ bool leat__mover_wanted(leat_queue *q);
 
 /* ---- tell.c ----------------------------------------------------------- */
 
-/* Copy the events at the end of an answer, and publish the copy. */
-leat_code leat__told_copy(leat__buf *to, const leat_reply *r, leat_error *err);
+/* To ask who listens costs a tenth of a script.  So that nobody does is
+ * believed for so long, and a watch counts as open after that time. */
+enum { LEAT__QUEUE_DEAF_MS = 100 };
+
+/* How a frequent script is to tell events: see lua/tell.lua. */
+const char *leat__queue_telling(leat_queue *q);
+
+/* Copy the events at the end of an answer, and publish the copy.  None: nobody
+ * listened. */
+leat_code leat__told_copy(leat_queue *q, leat__buf *to, const leat_reply *r,
+                          leat_error *err);
 void leat__told_publish(leat_queue *q, const leat__buf *told);
 
 /* ---- queue.c ---------------------------------------------------------- */

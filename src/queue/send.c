@@ -233,7 +233,7 @@ static leat_code send_lot(sending *s, leat_bytes *args, leat_error *err)
     args[0] = leat_str(q->name);
     args[1] = leat_str(lane->name);
     args[2] = leat__arg_int(number, (int64_t)lane->number);
-    args[3] = leat_str(q->events);
+    args[3] = leat_str(leat__queue_telling(q));
     args[4] = shortly ? delay_arg(s, &s->parcels[0])
                       : leat_str(q->fifo ? "1" : "0");
     for (size_t i = 0; i < s->count; i++) {

@@ -136,7 +136,7 @@ static leat_code one_lot(leat_queue *q, const queue_order *o,
         .q = q, .receipts = receipts, .n = n, .outcome = outcome, .args = args
     };
     args[s.argc++] = leat_str(q->name);
-    args[s.argc++] = leat_str(q->events);
+    args[s.argc++] = leat_str(o->ack ? leat__queue_telling(q) : q->events);
     args[s.argc++] = leat_str(again);
     args[s.argc++] = leat_str(q->fifo ? "1" : "0");
     size_t count = s.argc;

@@ -32,12 +32,9 @@ struct leat_queue_watch {
     pthread_t thread;
     int event;
     atomic_bool closing;
-
-    /* How the first try to listen ended. */
     pthread_mutex_t lock;
-    pthread_cond_t opened;
-    bool tried;
-    leat_error first;
+    pthread_cond_t changed;
+    bool listening; /* it was subscribed once */
 
     /* The thread's own. */
     bool missed;
@@ -98,14 +95,11 @@ static void on_push(void *arg, leat_bytes channel, leat_bytes payload)
     tell(arg, payload);
 }
 
-/* Whoever opened it waits for this. */
-static void tell_opener(leat_queue_watch *w, const leat_error *e)
+static void note_listening(leat_queue_watch *w)
 {
     pthread_mutex_lock(&w->lock);
-    if (!w->tried && e)
-        w->first = *e;
-    w->tried = true;
-    pthread_cond_broadcast(&w->opened);
+    w->listening = true;
+    pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -116,7 +110,7 @@ static leat_code listen_to(leat_queue_watch *w, leat_conn *conn,
     leat_conn_on_push(conn, on_push, w);
     leat_code rc = leat_conn_subscribe(conn, false, &channel, 1, err);
     if (rc == LEAT_OK)
-        tell_opener(w, NULL);
+        note_listening(w);
     while (rc == LEAT_OK && !atomic_load(&w->closing)) {
         int n = sleep_for(w, conn, PING_MS);
         if (n < 0 && errno != EINTR)
@@ -265,7 +259,6 @@ static void *run(void *arg)
         leat__conn_free(conn);
         if (rc == LEAT_OK)
             continue;
-        tell_opener(w, &e);
         leat__log(&w->client->opts.log, LEAT_LOG_INFO, "watch: %s", e.msg);
         w->missed |= !w->durable;
         nap(w);
@@ -277,7 +270,7 @@ static void watch_free(leat_queue_watch *w)
 {
     if (w->event >= 0)
         close(w->event);
-    pthread_cond_destroy(&w->opened);
+    pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
     leat__free(w);
 }
@@ -289,11 +282,6 @@ static leat_queue_watch *watch_new(leat_client *c, const char *name,
     leat_queue_watch *w = leat__zalloc(sizeof *w, err);
     if (!w)
         return NULL;
-    if (leat__cond_init(&w->opened, err) != LEAT_OK) {
-        leat__free(w);
-        return NULL;
-    }
-    pthread_mutex_init(&w->lock, NULL);
     w->client = c;
     w->durable = durable;
     const queue_profile *p = leat__queue_profile(o->profile);
@@ -301,6 +289,11 @@ static leat_queue_watch *watch_new(leat_client *c, const char *name,
         p->key(&w->key, o->prefix, name, durable ? "log" : "events");
     else
         leat__key_put(&w->key, "%s:events", leat__profile_prefix(p, o->prefix));
+    if (leat__cond_init(&w->changed, err) != LEAT_OK) {
+        leat__free(w);
+        return NULL;
+    }
+    pthread_mutex_init(&w->lock, NULL);
     w->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->event >= 0)
         return w;
@@ -308,21 +301,8 @@ static leat_queue_watch *watch_new(leat_client *c, const char *name,
     watch_free(w);
     return NULL;
 }
-
-/* What is sent after the open is heard: so it waits until somebody listens, and
- * of the stream the end is looked for here. */
-static leat_code wait_opened(leat_queue_watch *w, leat_error *err)
-{
-    pthread_mutex_lock(&w->lock);
-    while (!w->tried)
-        leat__cond_wait(&w->opened, &w->lock, INT64_MAX);
-    leat_code rc = w->first.code;
-    if (rc != LEAT_OK && err)
-        *err = w->first;
-    pthread_mutex_unlock(&w->lock);
-    return rc;
-}
-
+/* The end of the stream is looked for here, so that what is sent after the open
+ * is heard. */
 static leat_code find_end(leat_queue_watch *w, leat_error *err)
 {
     leat_conn *conn = leat__client_dial_key(w->client, leat__key_bytes(&w->key),
@@ -332,6 +312,20 @@ static leat_code find_end(leat_queue_watch *w, leat_error *err)
     leat_code rc = begin(w, conn, err);
     leat__conn_free(conn);
     return rc;
+}
+
+/* Until those who send will ask who listens.  A server that is away is not
+ * waited for any longer: then the first event is marked. */
+static void wait_to_hear(leat_queue_watch *w)
+{
+    int64_t deadline = leat__deadline_ns(w->client->opts.timeout_ms);
+    bool in_time = true;
+    pthread_mutex_lock(&w->lock);
+    while (!w->listening && in_time)
+        in_time = leat__cond_wait(&w->changed, &w->lock, deadline);
+    pthread_mutex_unlock(&w->lock);
+    if (in_time)
+        (void)leat__client_pause(w->client, LEAT__QUEUE_DEAF_MS, INT64_MAX);
 }
 
 leat_queue_watch *leat_queue_watch_open(leat_client *c, const char *name,
@@ -359,10 +353,8 @@ leat_queue_watch *leat_queue_watch_open(leat_client *c, const char *name,
         watch_free(w);
         return NULL;
     }
-    if (!durable && wait_opened(w, err) != LEAT_OK) {
-        leat_queue_watch_close(w);
-        return NULL;
-    }
+    if (!durable)
+        wait_to_hear(w);
     return w;
 }
 

@@ -12,7 +12,7 @@ local RETRY_MS = 60000
 
 local function save_clock()
     if ticked then
-        call('SET', base .. 'clock', at .. ' ' .. off)
+        call('SET', base .. 'clock', ticked)
     end
 end
 

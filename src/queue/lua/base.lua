@@ -10,4 +10,5 @@
 -- make a function costs the server more than to run it once.
 local call, try = redis.call, redis.pcall
 local sub, find, match = string.sub, string.find, string.match
+local format = string.format
 local base = sub(KEYS[1], 1, -4)

@@ -64,6 +64,7 @@ end
 
 if what == 'mark' then
     call('HSET', key .. ':conf', 'gone', 1)
+    call('HDEL', key .. ':conf', 'usual')
     call('ZREM', base .. 'work', queue)
     return { 0, 0 }
 elseif what == 'dead' then
