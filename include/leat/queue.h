@@ -47,7 +47,8 @@ typedef struct leat_queue leat_queue;
 /* Whose keys and bytes. */
 typedef enum leat_queue_profile {
     LEAT_QUEUE_NATIVE = 0,
-    LEAT_QUEUE_REDOWL /* shares queues with Go programs that use redowl */
+    LEAT_QUEUE_REDOWL /* shares queues with Go programs that use redowl: */
+                      /* settings are the handle's, see docs/queues.md   */
 } leat_queue_profile;
 
 /* The settings of a queue are kept with it.  Opening takes zero for "as it
