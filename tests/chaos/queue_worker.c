@@ -39,7 +39,7 @@
  * All: queue=NAME, queues=N (then NAME-0 ..., and a key belongs to key mod N),
  * fifo=1, visibility=MS, ttl=MS, receives=N (until it is a dead letter),
  * no_reaper=1, answer=MS (the client's timeout), durability=N replicas=N,
- * log=LEVEL, exist=1 (the queue is not made), led=1: says "ready" on stdout, and
+ * log=LEVEL, exist=1 (the queue is not made), led=1: says "ready" on stdout and
  * ends when its stdin does.  of=N rate=N: of a redrive.
  *
  * The places of the failpoints: received, before_effect, after_effect,
