@@ -130,6 +130,7 @@ typedef struct leat_queue_item {
     uint32_t receives;       /* this one counted                             */
     int64_t sent_ms;         /* the server's clock                           */
     const leat_error *error; /* why it could not be decoded; NULL: it could  */
+    leat_bytes reason;       /* of a dead letter; empty: none was given      */
 } leat_queue_item;
 
 typedef struct leat_queue_batch leat_queue_batch;
@@ -179,13 +180,15 @@ LEAT_API leat_code leat_queue_reject(leat_queue *q, leat_bytes receipt,
                                      const char *reason, leat_error *err);
 
 /* Keep a message hidden while it is worked on: a thread of the queue extends it
- * at a third of its visibility until the hold ends.  ms: as of a receive. */
+ * at once and then at a third of its visibility until the hold ends, which is
+ * before the queue is closed.  ms: as of a receive.  LEAT_ESTALE: it is no
+ * longer this receipt's. */
 typedef struct leat_queue_hold leat_queue_hold;
 LEAT_API leat_queue_hold *leat_queue_hold_start(leat_queue *q,
                                                 leat_bytes receipt, int64_t ms,
                                                 leat_error *err);
 
-/* No longer ours: give up soon. */
+/* No longer ours, or its time is over as nothing could extend it: give up. */
 LEAT_API bool leat_queue_hold_lost(leat_queue_hold *h);
 
 /* NULL is accepted. */

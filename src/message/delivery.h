@@ -41,6 +41,8 @@ struct leat_delivery {
     leat_position position; /* within a lane it only grows              */
     uint64_t fence;
     uint64_t lane;           /* serial with its equals; 0: no lane       */
+    uint32_t turn;           /* so many of a lane run while others wait; */
+                             /* 0: as long as the runner likes           */
     const leat_error *error; /* why it could not be decoded, or NULL     */
     uint32_t attempt;        /* from 1                                   */
     uint32_t partition;      /* counted from 1; 0: the source has none   */

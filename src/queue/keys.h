@@ -9,6 +9,7 @@
  *                                   fifo queue the groups to be served
  *   P:{q/s}:<name>:body     hash    id -> message, see pack.h
  *   P:{q/s}:<name>:dead     list    entries, the oldest first
+ *   P:{q/s}:<name>:why      hash    id -> the reason a dead letter was given
  *   P:{q/s}:<name>:stat     hash    counters, see below
  *   P:{q/s}:<name>:log      stream  durable events
  *   P:{q/s}:<name>:g:<group>  list  fifo: entries of one group
@@ -21,9 +22,11 @@
  *   P:{q/s}:clock           string  the logical clock: see lua/base.lua
  *   P:{q/s}:s:<lane>        string  the last call of a lane: see call.c
  *   P:{q/s}:reaper          string  whose turn it is: see reaper.c
+ *   P:{q/s}:whole           never is: see leat__queue_keys
  *
  * Channels: P:{q/s}:<name>:ready and :dead are hints that there is something;
- * P:{q/s}:<name>:events and P:events carry events.
+ * P:work is one that a queue has come into a `work`; P:{q/s}:<name>:events and
+ * P:events carry events.
  *
  * An entry is "<receives>/<sent ms>/<id>", of a fifo queue "<receives>/<sent
  * ms>/<length>/<group>/<id>": what is known of a message travels with it, so
@@ -53,8 +56,8 @@
  * what its log holds, where a script is whole or not at all.
  *
  * Counters of stat: sent, recv, acked, back (left flight otherwise), requeued,
- * dead, expired, redriven, purged, lost (an entry without body); late is how
- * many are delayed; drecv, dacked, dback the same of dead letters.  In flight
+ * dead, expired, redriven, purged, lost (an entry without body); wait is until
+ * when pools wait for one that failed; late is how many are delayed; drecv, dacked, dback the same of dead letters.  In flight
  * are recv - acked - back.
  */
 #ifndef LEAT_QUEUE_KEYS_H

@@ -92,6 +92,8 @@ static void dispatch(leat_run *r, int n, uint64_t seq)
     leat__lane_unhold_locked(r, seq);
     leat__keep_by_locked(r, due);
     wake_workers(r, (int)(r->line_count - before));
+    if (r->workers_live < r->opts.threads)
+        leat__crew_grow_locked(r);
     pthread_mutex_unlock(&r->lock);
     leat__slot_release_all(r, &r->tally, &late);
 }

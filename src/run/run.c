@@ -145,14 +145,13 @@ static void run_free(leat_run *r)
 
 static leat_code start_threads(leat_run *r, leat_error *err)
 {
-    leat_code rc;
-    for (int i = 0; i < r->opts.threads; i++) {
-        rc = leat__thread_start(&r->workers[i].thread, "leat-work",
-                                leat__run_work, &r->workers[i], err);
-        if (rc != LEAT_OK)
-            return rc;
-        r->workers_started++;
-    }
+    leat_code rc = LEAT_OK;
+    pthread_mutex_lock(&r->lock);
+    for (int i = 0; rc == LEAT_OK && i < r->crew.least; i++)
+        rc = leat__crew_add_locked(r, &r->workers[i], err);
+    pthread_mutex_unlock(&r->lock);
+    if (rc != LEAT_OK)
+        return rc;
     rc = leat__thread_start(&r->keeper, "leat-keep", leat__run_keep, r, err);
     if (rc != LEAT_OK)
         return rc;
@@ -201,8 +200,9 @@ static bool join_workers(leat_run *r, int64_t deadline_ns)
         pthread_cond_signal(&r->keep);
     }
     pthread_mutex_unlock(&r->lock);
-    for (int i = 0; i < r->workers_started; i++)
-        pthread_join(r->workers[i].thread, NULL);
+    for (int i = 0; i < r->opts.threads; i++)
+        if (r->workers[i].started)
+            pthread_join(r->workers[i].thread, NULL);
     return in_time;
 }
 
@@ -241,6 +241,13 @@ static void on_settled(void *arg, const leat_delivery *d, const leat_error *err)
 leat_run *leat_run_start(leat_source *s, leat_handler_fn *fn, void *arg,
                          const leat_run_opts *opts, leat_error *err)
 {
+    return leat__run_start(s, fn, arg, opts, NULL, err);
+}
+
+leat_run *leat__run_start(leat_source *s, leat_handler_fn *fn, void *arg,
+                          const leat_run_opts *opts, const leat__crew *crew,
+                          leat_error *err)
+{
     if (!s)
         return NULL;
     leat_run *r = leat__zalloc(sizeof *r, err);
@@ -250,6 +257,7 @@ leat_run *leat_run_start(leat_source *s, leat_handler_fn *fn, void *arg,
     r->fn = fn;
     r->arg = arg;
     r->opts = defaults(opts);
+    r->crew = crew ? *crew : (leat__crew){ .least = r->opts.threads };
     r->keep_next = INT64_MAX;
     if (check(&r->opts, err) != LEAT_OK || make_locks(r, err) != LEAT_OK ||
         leat__random(&r->seed, sizeof r->seed, err) != LEAT_OK ||
@@ -258,14 +266,10 @@ leat_run *leat_run_start(leat_source *s, leat_handler_fn *fn, void *arg,
         leat__meters_init(&r->meters, r->opts.metrics, s, err) != LEAT_OK)
         goto fail;
 
-    r->workers_live = r->opts.threads;
     leat__source_on_settled(s, on_settled, r);
     if (start_threads(r, err) == LEAT_OK)
         return r;
 
-    pthread_mutex_lock(&r->lock);
-    r->workers_live -= r->opts.threads - r->workers_started;
-    pthread_mutex_unlock(&r->lock);
     (void)stop_threads(r, INT64_MAX);
     leat__source_on_settled(s, NULL, NULL);
 fail:

@@ -9,6 +9,7 @@
  *   slot.c      a message in flight, from its receipt to its settlement
  *   ctx.c       what a handler sees
  *   meter.c     metrics
+ *   crew.c      how many workers there are
  *   run.c       start, stop, statistics
  *
  * A crash leaves what a crash of any consumer leaves: deliveries without
@@ -67,6 +68,13 @@ struct run_lane {
     uint64_t held_until;
 };
 
+/* How many threads there are: made when there is work for more, ended when they
+ * had none for so long. */
+typedef struct leat__crew {
+    int least;       /* always there       */
+    int64_t idle_ms; /* 0: they never end  */
+} leat__crew;
+
 enum { SLOT_HELD = 1, SLOT_PIN = 2, SLOT_DONE = 4, SLOT_TAKEN = 8 };
 
 struct run_slot {
@@ -104,6 +112,7 @@ struct leat_ctx {
 struct run_worker {
     leat_run *run;
     pthread_t thread;
+    bool started, live; /* its thread is to be joined; works; under lock */
 
     /* Taken from the line and not begun.  Whoever swaps in NULL has it: the
      * worker, a thief (solo only), or a stop. */
@@ -160,7 +169,7 @@ struct leat_run {
 
     /* threads */
     run_worker *workers;
-    int workers_started;
+    leat__crew crew;
     int workers_live; /* under lock */
     pthread_t receiver, keeper;
     bool receiver_started, keeper_started;
@@ -248,6 +257,20 @@ void leat__lane_sweep_locked(leat_run *r, run_list *out);
 void leat__lane_unhold_locked(leat_run *r, uint64_t seq);
 
 /* ---- the threads ------------------------------------------------------ */
+
+/* As leat_run_start, with a crew that grows and shrinks. */
+leat_run *leat__run_start(leat_source *s, leat_handler_fn *fn, void *arg,
+                          const leat_run_opts *opts, const leat__crew *crew,
+                          leat_error *err);
+
+/* Workers that live. */
+int leat__run_threads(leat_run *r);
+
+/* Start a worker's thread, whose last one has ended. */
+leat_code leat__crew_add_locked(leat_run *r, run_worker *w, leat_error *err);
+
+/* More workers, if more lanes wait than workers. */
+void leat__crew_grow_locked(leat_run *r);
 
 void *leat__run_receive(void *run);
 void *leat__run_work(void *worker);

@@ -6,6 +6,7 @@
  * need not be, as idle workers take them out of its hands.
  */
 #include "base/system.h"
+#include "base/thread.h"
 #include "run/run.h"
 
 enum { TURN_NS = 1000000 }; /* a lane's turn, while others wait */
@@ -140,34 +141,47 @@ static void leave(run_worker *w)
     pthread_mutex_unlock(&r->lock);
 }
 
+/* Its turn lasts so many messages, or so long. */
 static void run_lane_turn(run_worker *w)
 {
     int64_t turn_end = w->now_ns + TURN_NS;
+    uint32_t done = 0;
 
     for (int i = 0; i < w->count; i++) {
         run_slot *m = atomic_exchange(&w->line[i], NULL);
         if (!m)
             continue;
+        uint32_t turn = m->d->turn;
         process(w, m);
-        if (w->now_ns > turn_end && yielded(w))
+        bool over = turn > 0 ? ++done >= turn : w->now_ns > turn_end;
+        if (over && yielded(w))
             break;
     }
     leave(w);
 }
 
-/* Wait for work; false when there will be none. */
+/* Wait for work; false when there will be none, or none came for too long. */
 static bool fill_hands(run_worker *w)
 {
     leat_run *r = w->run;
-    bool got;
+    bool got, ends = false;
 
     pthread_mutex_lock(&r->lock);
     while (!(got = leat__lane_grab_locked(r, w) ||
                    leat__lane_steal_locked(r, w)) &&
-           !r->closing) {
+           !r->closing && !ends) {
+        int64_t until = INT64_MAX;
+        if (r->crew.idle_ms > 0)
+            until = leat__deadline_ns(r->crew.idle_ms);
         r->idle++;
-        pthread_cond_wait(&r->work, &r->lock);
+        bool in_time = leat__cond_wait(&r->work, &r->lock, until);
         r->idle--;
+        ends = !in_time && !r->line && r->workers_live > r->crew.least;
+    }
+    if (!got) {
+        w->live = false;
+        r->workers_live--;
+        pthread_cond_signal(&r->ended);
     }
     pthread_mutex_unlock(&r->lock);
     return got;
@@ -176,7 +190,6 @@ static bool fill_hands(run_worker *w)
 void *leat__run_work(void *worker)
 {
     run_worker *w = worker;
-    leat_run *r = w->run;
 
     while (fill_hands(w)) {
         atomic_store_explicit(&w->running, true, memory_order_relaxed);
@@ -187,9 +200,5 @@ void *leat__run_work(void *worker)
             run_solos(w);
         atomic_store_explicit(&w->running, false, memory_order_relaxed);
     }
-    pthread_mutex_lock(&r->lock);
-    r->workers_live--;
-    pthread_cond_signal(&r->ended);
-    pthread_mutex_unlock(&r->lock);
     return NULL;
 }

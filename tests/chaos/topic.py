@@ -59,11 +59,6 @@ class One(OneServer, Run):
         self.start_server(rig)
         super().__init__(rig)
 
-    def jumps(self):
-        """What is delayed while the clock is ahead waits for so long when it is
-        back."""
-        return (2, -3600, 2) if self.policies else super().jumps()
-
     def drop_leases(self, _seconds, r):
         """By hand: the owners are fenced."""
         for i in r.sample(range(PARTITIONS), 3):

@@ -43,9 +43,10 @@ class Bench:
         return proxy
 
     def consume(self, role, url=None, env=None, wait=True, **options):
-        """A consumer that has joined, unless it is not to be waited for."""
+        """A consumer that has joined, unless it is not to be waited for.  It
+        is killed from outside: no message is to be blamed."""
         w = Worker(self.rig, "consume", url or self.url, self.dir, role,
-                   env=env, **{"led": 1, "lease": 2000,
+                   env=env, **{"led": 1, "lease": 2000, "max": 1000,
                                "in_flight": IN_FLIGHT, "threads": 2,
                                "partitions": PARTITIONS, **options})
         self.workers.append(w)

@@ -12,14 +12,16 @@ local RETRY_MS = 60000
 
 local function save_clock()
     if ticked then
-        call('SET', base .. 'clock', at .. ' ' .. off)
+        call('SET', base .. 'clock', ticked)
     end
 end
 
 -- Tell whoever waits for the list, and list the queue among those with work.
 local function wake(queue, list)
     try('PUBLISH', list, '')
-    call('ZADD', base .. 'work', 'NX', now, queue)
+    if call('ZADD', base .. 'work', 'NX', now, queue) == 1 then
+        try('PUBLISH', sub(base, 1, find(base, ':{q/', 1, true)) .. 'work', '')
+    end
 end
 
 local confs = {}
@@ -107,14 +109,23 @@ local function push(front, list, entries, members)
     return true, n == #entries
 end
 
+-- Why they are dead letters, where somebody said so.
+local function note_why(queue, c, entries, reason)
+    for i = 1, reason and reason ~= '' and #entries or 0 do
+        local _, id = parts(entries[i], c.fifo)
+        try('HSET', base .. queue .. ':why', id, reason)
+    end
+end
+
 -- From flight to the dead letters.
-local function bury(queue, c, entries, members, how)
+local function bury(queue, c, entries, members, how, reason)
     local ok, first = push(false, base .. queue .. ':dead', entries, members)
     if not ok then
         return
     end
     try('HINCRBY', base .. queue .. ':stat', 'dead', #entries)
     try('HINCRBY', base .. queue .. ':stat', 'back', #entries)
+    note_why(queue, c, entries, reason)
     if first then
         try('PUBLISH', base .. queue .. ':dead', '')
     end
@@ -198,7 +209,7 @@ local function sort_in(all, member)
     if c.gone then
         return
     elseif not c.there then
-        -- Never dropped: its keys may be on their way to another node.
+        -- Never dropped: somebody may bring its settings back.
         call('ZADD', KEYS[1], now + RETRY_MS, member)
         return
     end
@@ -230,11 +241,19 @@ local function sort_in(all, member)
     lot[2][#lot[2] + 1] = member
 end
 
--- What is due, of all queues of the shard, at most so many; how many.
+-- What is due, of all queues of the shard, about so many; how many.  Those of
+-- one receive come back together, in their order: else the first of them would
+-- stand behind the rest.  They differ by less than a millisecond.
 local function expire(limit, how)
-    local due = call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, limit)
+    local till = string.format('%.3f', now + 0.999)
+    local due = call('ZRANGEBYSCORE', KEYS[1], '-inf', till, 'LIMIT', 0, limit)
     if #due == 0 then
         return 0
+    elseif #due == tonumber(limit) then
+        local last = tonumber(call('ZSCORE', KEYS[1], due[#due]))
+        till = string.format('%.3f', math.floor(last) + 0.999)
+        due = call('ZRANGEBYSCORE', KEYS[1], '-inf', till, 'LIMIT', 0,
+                   limit + 1000)
     end
     call('ZREM', KEYS[1], unpack(due))
     save_clock()

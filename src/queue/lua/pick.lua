@@ -1,6 +1,6 @@
 -- pick.lua: a receive that looks at each message: of a fifo queue, or where
 -- some are too old or were received too often.  A part of take.lua, behind
--- tell.lua and back.lua.
+-- tell.lua and back.lua.  `spread`: they are to expire in their order.
 local DROPPED_AT_ONCE = 1000
 local function pick()
     local entries, ids, old, worn = {}, {}, {}, {}
@@ -71,7 +71,7 @@ local function pick()
         for i = 1, #ids do
             if bodies[i] then
                 local member = head .. entries[i] .. nonce
-                due[#due + 1] = score
+                due[#due + 1] = spread and score + #due / 2000 or score
                 due[#due + 1] = member
                 out[#out + 1] = member
                 out[#out + 1] = bodies[i]
