@@ -376,7 +376,7 @@ static void settle(leat_queue *q, const visit *v, leat_bytes receipt,
     } else if (how == LEAT_NACK) {
         rc = leat_queue_change_visibility(q, receipt, o.delay, &e);
     } else {
-        rc = leat__queue_change(q, QUEUE_BURY, &receipt, 1, 0, 0, NULL, &e);
+        rc = leat_queue_reject(q, receipt, "never", &e);
     }
     if (rc == LEAT_EINVAL || rc == LEAT_EPROTO)
         worker_die("settle", &e);
@@ -410,6 +410,19 @@ static visit visit_of(const leat_queue_item *it, int64_t begun_ns)
                     .begun_ns = begun_ns };
 }
 
+static leat_verdict work_held(leat_queue *q, const visit *v, leat_bytes receipt)
+{
+    leat_error e = { 0 };
+    leat_queue_hold *h = NULL;
+    /* Without one it is a receiver that may be too slow. */
+    if (o.hold && !(h = leat_queue_hold_start(q, receipt, o.visibility, &e)) &&
+        e.code == LEAT_EINVAL)
+        worker_die("hold", &e);
+    leat_verdict how = work(v);
+    leat_queue_hold_end(h);
+    return how;
+}
+
 static void handle(leat_queue *q, const leat_queue_batch *b, int64_t begun_ns,
                    heap *acks)
 {
@@ -420,7 +433,7 @@ static void handle(leat_queue *q, const leat_queue_batch *b, int64_t begun_ns,
             (void)leat_queue_change_visibility(q, it->receipt, 0, NULL);
             continue;
         }
-        leat_verdict how = work(&v);
+        leat_verdict how = work_held(q, &v, it->receipt);
         if (how == LEAT_ACK && strcmp(o.ack, "batch") == 0) {
             acks->receipt[acks->n] = it->receipt;
             acks->of[acks->n++] = v;
