@@ -28,6 +28,7 @@
  *       pool        a pool for all of them
  *   batch=N         received at once (10); ack=each|batch
  *   wait=MS         of a receive (500)
+ *   hide=MS         visibility of a receive (0: the queue's)
  *   in_flight=N threads=N   of the runner (20, 2); threads of the pool
  *   work=MS         every handler takes so long
  *   slow=ID         message ID (key << 32 | seq) takes slow_ms=MS, once
@@ -74,8 +75,8 @@ static struct {
     int64_t queues, fifo, visibility, ttl, receives, no_reaper, answer,
         durability, replicas, log, led, exist;
     int64_t key, keys, count, rate, size, given, later, of;
-    int64_t batch, wait, in_flight, threads, work, slow, slow_ms, busy, hold,
-        delay;
+    int64_t batch, wait, hide, in_flight, threads, work, slow, slow_ms, busy,
+        hold, delay;
     worker_fates fates;
 } o = { .queue = "orders",
         .api = "direct",
@@ -116,6 +117,7 @@ static const worker_option options[] = {
     { "of", NULL, &o.of },
     { "batch", NULL, &o.batch },
     { "wait", NULL, &o.wait },
+    { "hide", NULL, &o.hide },
     { "in_flight", NULL, &o.in_flight },
     { "threads", NULL, &o.threads },
     { "work", NULL, &o.work },
@@ -452,7 +454,10 @@ static void *receive_all(void *arg)
         leat_error e = { 0 };
         int64_t begun = wait_now_ns();
         leat_queue_batch *b = leat_queue_receive(
-            q, &(leat_receive_opts){ .max = (int)o.batch, .wait_ms = o.wait },
+            q,
+            &(leat_receive_opts){ .max = (int)o.batch,
+                                  .wait_ms = o.wait,
+                                  .visibility_ms = o.hide },
             &e);
         if (!b && e.code == LEAT_ENOENT)
             break; /* removed */
