@@ -47,7 +47,8 @@ typedef struct leat_queue leat_queue;
 /* Whose keys and bytes. */
 typedef enum leat_queue_profile {
     LEAT_QUEUE_NATIVE = 0,
-    LEAT_QUEUE_REDOWL /* shares queues with Go programs that use redowl */
+    LEAT_QUEUE_REDOWL /* shares queues with Go programs that use redowl: */
+                      /* settings are the handle's, see docs/queues.md   */
 } leat_queue_profile;
 
 /* The settings of a queue are kept with it.  Opening takes zero for "as it
@@ -261,9 +262,10 @@ typedef void leat_queue_event_fn(void *arg, const leat_queue_event *e,
 
 typedef struct leat_queue_watch leat_queue_watch;
 
-/* Hear of a queue, or with name NULL of every queue under the prefix; fn runs
- * on a thread of the watch.  Goes on after a lost connection; `durable` reads
- * the capped stream and misses nothing that is still in it. */
+/* Hear of a queue, or with name NULL of every queue under the prefix: of all
+ * that happens from now on; fn runs on a thread of the watch.  Goes on after a
+ * lost connection; `durable` reads the capped stream and misses nothing that is
+ * still in it. */
 LEAT_API leat_queue_watch *
 leat_queue_watch_open(leat_client *c, const char *name,
                       const leat_queue_opts *opts, bool durable,

@@ -337,9 +337,10 @@ leat_queue_watch *leat_queue_watch_open(leat_client *c, const char *name,
     if (leat__queue_check(name ? name : "all", &o, err) != LEAT_OK ||
         leat__client_own(c, err) != LEAT_OK)
         return NULL;
-    if (durable && !name) {
+    if (durable && (!name || o.profile != LEAT_QUEUE_NATIVE)) {
         leat__fail(err, LEAT_ENOTSUP,
-                   "durable events are kept with each queue: name one");
+                   name ? "redowl keeps no events: watch without `durable`"
+                        : "durable events are kept with each queue: name one");
         return NULL;
     }
     leat_queue_watch *w = watch_new(c, name, &o, durable, err);

@@ -7,7 +7,7 @@
 #include "queue_help.h"
 #include "support/proc.h"
 
-static proc *peer;
+static __attribute__((unused)) proc *peer;
 static char said[2048]; /* its last answer */
 
 /* One of it for all tests, beside the server. */
