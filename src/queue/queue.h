@@ -2,7 +2,7 @@
  * queue.h: the inside of a queue handle.  See keys.h for what is on the server.
  *
  *   queue.c    opening, settings
- *   profile.c  whose keys and bytes;  redowl.c, redowl_pack.c  the one of redowl
+ *   profile.c  whose keys and bytes;  redowl.c, redowl_pack.c  those of redowl
  *   call.c     one script, asked until it is answered; lanes
  *   send.c     messages in
  *   receive.c  messages out, waiting

@@ -30,9 +30,9 @@ GROUP = "billing"
 ME, OTHER, DEAD = "a" * 32, "b" * 32, "d" * 32
 KEEP = 86400000
 LANE = "0123456789abcdef"
-READ_ONLY = {"admin/pending", "redis/clock", "redis/probe", "topic/alive",
-             "topic/count", "topic/due", "topic/lanes", "topic/look",
-             "topic/sample", "topic/there"}
+READ_ONLY = {"admin/pending", "pool/look", "redis/clock", "redis/probe",
+             "topic/alive", "topic/count", "topic/due", "topic/lanes",
+             "topic/look", "topic/sample", "topic/there"}
 
 
 # ---- what the scripts are given -------------------------------------------
@@ -452,6 +452,38 @@ def queue_take(k):
                          entry(3, 3)], ["HSET", "o:why", "id1", "no"])
 
 
+def pool_serve(k):
+    """One at a time, many at once, worn ones, groups."""
+    for n, (settings, limit, ready) in enumerate((
+            ({}, 1, [entry(1), entry(2), entry(3)]),
+            ({}, 10, [entry(1), entry(2, 3), entry(3)]),
+            ({"receives": 2}, 1, [entry(1, 3), entry(2), entry(3)]),
+            ({"fifo": 1}, 1, ["a"]))):
+        base, made, keys = shard(f"{k}{n}", **settings)
+        group = [["RPUSH", base + "o:g:a", *(entry(i, group="a")
+                                             for i in (1, 2, 3))]]
+        yield queue_case(base, [
+            *made, *bodies(base, 1, 2, 3), ["ZADD", base + "work", 1, "o"],
+            ["RPUSH", base + "o:ready", *ready],
+            *(group if settings.get("fifo") else [])], keys,
+            2, LANE, 1, "2", 0, limit, 2, 10)
+
+
+def pool_done(k):
+    base, made, keys = shard(k)
+    yield queue_case(base, [
+        *made, *bodies(base, 1, 2), ["ZADD", base + "work", LATER, "o"],
+        ["ZADD", base + "due", LATER, flying(1), LATER, flying(2)]], keys,
+        "2", "0", "1", "o", "l", "1", 2, flying(1), flying(2), "id1", "id2")
+    base, made, keys = shard(k + "f", fifo=1)
+    yield queue_case(base, [
+        *made, *bodies(base, 1, 2), ["HSET", base + "o:busy", "a", "id1"],
+        ["RPUSH", base + "o:g:a", entry(2, group="a")],
+        ["ZADD", base + "due", LATER, flying(1, group="a")]], keys,
+        "2", "0", "1", "o", "fl", "1", 2, flying(1, group="a"),
+        flying(9, group="b"), "id1", "id9", "a", "b")
+
+
 def queue_look(*args):
     """They only read, but for a clock that has run back."""
     def make_cases(k):
@@ -462,6 +494,7 @@ def queue_look(*args):
 
 
 CASES = {
+    "pool/done": pool_done, "pool/serve": pool_serve,
     "queue/ack": queue_ack, "queue/change": queue_change,
     "queue/drop": queue_drop, "queue/expire": queue_expire,
     "queue/make": queue_make, "queue/peek": queue_look(10, "1"),

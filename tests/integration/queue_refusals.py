@@ -141,7 +141,7 @@ def main():
     with Rig() as rig:
         start(rig, rig.dir / "s", rig.dir)
         w = Wire(rig.dir / "s")
-        for name in (x for x in CASES if x.startswith("queue/") and
+        for name in (x for x in CASES if x.startswith(("queue/", "pool/")) and
                      not x.startswith("queue/owl_")):
             text = texts[name]
             bad = [x for case in all_cases(w, name, text, "m")

@@ -21,8 +21,8 @@ local function clock(kept)
         return at
     end
     local p = find(kept, ' ', 1, true)
-    local last, off = tonumber(sub(kept, 1, p - 1)), tonumber(sub(kept, p + 1))
-    return (at < last and last or at) + off
+    local last = sub(kept, 1, p - 1) * 1000
+    return (at < last and last or at) + sub(kept, p + 1)
 end
 
 for k = 1, #KEYS do

@@ -12,8 +12,7 @@ local at = t[1] * 1000 + (t[2] - t[2] % 1000) / 1000
 local off, ticked = at < 1e12 and 1e12 or 0, not kept
 if kept and kept ~= t[1] .. ' 0' then
     local p = find(kept, ' ', 1, true) or #kept + 1
-    local last = tonumber(sub(kept, 1, p - 1)) or 0
-    last = last < 1e12 and last * 1000 or last
+    local last = (tonumber(sub(kept, 1, p - 1)) or 0) * 1000
     off = tonumber(sub(kept, p + 1)) or 0
     ticked = at - last >= 1000
     if at < last then
