@@ -92,6 +92,7 @@ struct pool_lot {
     atomic_uint refs;
     size_t n, given, out; /* of them handed out so far, and not settled */
     int64_t since_ns, until_ns;
+    int64_t age_ms; /* for how long its queue waited */
     pool_slot *back; /* to be given back together, the last first */
     bool marked;     /* by an extend                              */
     pool_slot slots[];
