@@ -52,8 +52,15 @@ static void tick_locked(pool_source *s, int64_t now_ns)
     s->lately_ns = now_ns;
 }
 
-/* So many queues more; 0: all that are wanted are here.  *starved: then the
- * next that is done with hints. */
+/* Many more than workers are topped up when half of them are done with: a few
+ * at a time would cost as many scripts. */
+static size_t refill_at(const pool_source *s, size_t max)
+{
+    return max > 4 * (size_t)s->opts.workers ? max / 2 : max - 1;
+}
+
+/* So many queues more; 0: all that are wanted are here, and when few enough are
+ * left the waiter is hinted. */
 static size_t wanted(pool_source *s, bool *interrupted)
 {
     pthread_mutex_lock(&s->lock);
@@ -61,9 +68,11 @@ static size_t wanted(pool_source *s, bool *interrupted)
     size_t max = (size_t)s->opts.workers + s->lately[0] + s->lately[1];
     max = max < POOL_QUEUES_MAX ? max : POOL_QUEUES_MAX;
     size_t n = max > s->busy ? max - s->busy : 0;
-    if (s->due >= POOL_DUE_MAX)
+    s->hungry = SIZE_MAX;
+    if (s->busy > refill_at(s, max) || s->due >= POOL_DUE_MAX) {
+        s->hungry = refill_at(s, max);
         n = 0;
-    s->starved = n == 0;
+    }
     *interrupted = s->interrupted;
     s->interrupted = false;
     pthread_mutex_unlock(&s->lock);
@@ -181,8 +190,9 @@ static bool done_locked(pool_source *s, int64_t now_ns)
     tick_locked(s, now_ns);
     s->lately[0]++;
     s->busy--;
-    bool hungry = s->starved;
-    s->starved = false;
+    bool hungry = s->hungry != SIZE_MAX && s->busy <= s->hungry;
+    if (hungry)
+        s->hungry = SIZE_MAX;
     return hungry;
 }
 

@@ -39,6 +39,7 @@ if all then
     call('ZREM', KEYS[1], unpack(members))
 end
 local out, bad, served, acks = { 0 }, false, {}, {}
+local time = string.format('%.0f', now)
 for l = 1, #lots do
     local lot = lots[l]
     local key, ids, mine, was = base .. lot.queue, {}, {}, #out
@@ -68,7 +69,7 @@ for l = 1, #lots do
         acks[#acks + 1] = { lot, ids, mine }
     end
     if lot.free then
-        served[#served + 1] = now
+        served[#served + 1] = time
         served[#served + 1] = lot.queue
     end
 end

@@ -26,7 +26,9 @@ local limit, each, room = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]
 local nonce = '/' .. ARGV[2] .. '.' .. ARGV[3]
 local dead, spread, how = false, true, ARGV[4]
 local out, names, due, put, gone, quiet = {}, {}, {}, {}, {}, {}
-local logged = false
+-- To make text of a time costs more than to look it up.
+local logged, times = false, {}
+local busy_at = string.format('%.0f', now + BUSY_MS)
 
 local function settings(key)
     return call('HMGET', key .. ':conf', 'created', 'gone', 'hide', 'receives',
@@ -88,6 +90,8 @@ local function take(queue, key, list, stat, head, got, hide)
 --#include "queue/entries.lua"
     local bodies = call('HMGET', key .. ':body', unpack(ids))
     local score = now + hide
+    local first = times[score] or string.format('%.0f', score)
+    times[score] = first
     for i = 1, #ids do
         if bodies[i] then
             lot[n + 3], lot[n + 4] = got[i], bodies[i]
@@ -99,7 +103,7 @@ local function take(queue, key, list, stat, head, got, hide)
     end
     call('LTRIM', list, #ids, -1)
     for i = 3, n + 2, 2 do
-        due[#due + 1] = score + (i - 3) / 2000
+        due[#due + 1] = i == 3 and first or score + (i - 3) / 2000
         due[#due + 1] = lot[i]
     end
     if n < 2 * #ids then
@@ -126,7 +130,7 @@ local function allowed(queue, key, stat, conf)
         later(queue, st[4])
         return 0
     elseif fly >= limit then
-        later(queue, now + BUSY_MS)
+        later(queue, busy_at)
         return 0
     end
     local max = own[queue] or each
@@ -171,7 +175,7 @@ local function turn(queue, score)
     local n = (#lot - 2) / 2
     if more then
         later(queue, (n == 0 or (limit > 1 and fly + n < limit)) and now + 1 or
-              now + BUSY_MS)
+              busy_at)
     else
         gone[#gone + 1] = queue
     end
