@@ -45,6 +45,7 @@ typedef enum value_kind {
     VALUE_DIR,
     VALUE_CONTEXT, /* the name of a context                      */
     VALUE_GROUP,   /* the name of a group of the topic           */
+    VALUE_QUEUE,   /* the name of a queue                        */
     VALUE_LIST,    /* may be given again: texts split by newlines */
     VALUE_REST     /* a program: it and all words after it       */
 } value_kind;
@@ -114,6 +115,20 @@ extern const example dlq_ls_examples[], dlq_show_examples[],
     dlq_errors_examples[], dlq_replay_examples[], dlq_rm_examples[],
     dlq_edit_examples[];
 
+/* Of queues (commands_queue.c). */
+extern const option queue_create_options[], queue_alter_options[],
+    queue_ls_options[], queue_stats_options[], queue_send_options[],
+    queue_receive_options[], queue_ack_options[], queue_change_options[],
+    queue_reject_options[], queue_peek_options[], queue_redrive_options[],
+    queue_purge_options[], queue_rm_options[], queue_expire_options[],
+    queue_watch_options[], queue_pool_options[];
+extern const example queue_create_examples[], queue_alter_examples[],
+    queue_ls_examples[], queue_stats_examples[], queue_send_examples[],
+    queue_receive_examples[], queue_ack_examples[], queue_change_examples[],
+    queue_reject_examples[], queue_peek_examples[], queue_redrive_examples[],
+    queue_purge_examples[], queue_rm_examples[], queue_expire_examples[],
+    queue_watch_examples[], queue_pool_examples[];
+
 const group *group_find(const char *noun);
 /* The first command of that noun after `after`; NULL starts, and ends. */
 const command *command_next(const char *noun, const command *after);
@@ -172,6 +187,10 @@ int64_t value_ms(cli *c, const char *name);
 bool value_check(const option *o, const char *text, char *why, size_t room);
 bool bool_parse(const char *text, bool *on);
 bool duration_parse(const char *text, int64_t *ms);
+
+/* Since 1970: a date, with a time and a zone as leat prints it or without, or @
+ * and the milliseconds. */
+bool time_parse(const char *text, int64_t *ms);
 
 /* Credentials that may be used with the URL in force; NULL: none. */
 typedef struct login {
@@ -242,6 +261,9 @@ void context_each(const config *f,
 
 /* Read the words; on failure says why and returns the exit code, else 0. */
 int parse_words(cli *c, int argc, char **argv);
+
+/* Let these options have values. */
+void add_values(cli *c, const option *list);
 
 /* The word of the list nearest to this one, or NULL when none is near. */
 const char *nearest(const char *word, const char *const *list, size_t n);
@@ -353,6 +375,7 @@ void *regrab(void *p, size_t n);
 char *copy(const char *s);
 char *copy_n(const char *s, size_t n);
 char *format(const char *fmt, ...) LEAT_PRINTF(1, 2);
+const char *plural(int64_t n); /* "" or "s" */
 
 int64_t now_ns(void);
 void sleep_ms(int64_t ms); /* ends early at a signal */
@@ -426,11 +449,31 @@ int run_dlq_errors(cli *c);
 int run_dlq_replay(cli *c);
 int run_dlq_rm(cli *c);
 int run_dlq_edit(cli *c);
+int run_queue_create(cli *c);
+int run_queue_alter(cli *c);
+int run_queue_ls(cli *c);
+int run_queue_stats(cli *c);
+int run_queue_send(cli *c);
+int run_queue_receive(cli *c);
+int run_queue_ack(cli *c);
+int run_queue_change(cli *c);
+int run_queue_reject(cli *c);
+int run_queue_peek(cli *c);
+int run_queue_redrive(cli *c);
+int run_queue_purge(cli *c);
+int run_queue_rm(cli *c);
+int run_queue_expire(cli *c);
+int run_queue_watch(cli *c);
+int run_queue_pool(cli *c);
 
 /* ---- of topics (cmd_topic.c) ------------------------------------------ */
 
 /* What is kept of a topic, as far as options say it; 0, or an exit code. */
 int retention_options(cli *c, leat_retention *r);
+
+/* Say what was done to the topic, or to the group, that the words name: the
+ * remark, or a record where --output was given. */
+int say_done(cli *c, const char *done, bool dry, const char *remark);
 
 /* Say why a call on this topic failed; one that is not there gets a hint of
  * those that are. */
@@ -457,21 +500,72 @@ char *from_text(leat_client *client, const char *text, int *code);
 
 typedef struct printer printer;
 
+/* Of a topic, or where `queue` is given of a queue. */
 typedef struct sighting {
     const char *topic;
     int64_t partition; /* -1: none */
     leat_position position;
+    leat_bytes queue, receipt, group, reason;
+    uint32_t receives;
+    int64_t sent_ms;
     const leat_msg *msg;
     const leat_error *error; /* it is no message */
 } sighting;
 
+typedef enum print_kind {
+    PRINT_TOPIC,
+    PRINT_RECEIVED, /* of a queue, with receipts */
+    PRINT_SEEN      /* of a queue, without       */
+} print_kind;
+
+/* A receipt as it is printed; malloced (cmd_queue.c). */
+char *receipt_text(leat_bytes receipt);
+
 /* How messages are printed, by --format, --raw and --output.  NULL with *code,
  * and said. */
-printer *printer_open(cli *c, int *code);
+printer *printer_open(cli *c, print_kind what, int *code);
 /* Print one and see that it arrived; 0 or an exit code. */
 int printer_put(printer *p, const sighting *m);
 /* An empty result is printed as such only if all went well. */
 int printer_close(printer *p, bool good);
+
+/* ---- messages from stdin (lines.c) ------------------------------------ */
+
+typedef struct line_reader {
+    int fd;
+    char end;        /* of a message: a newline, or zero     */
+    size_t max_size; /* one that is longer is not read whole */
+    int64_t count;   /* that were read                       */
+    char *buffer;
+    size_t room, have, used;
+    bool over; /* the input has ended             */
+    bool cut;  /* the last one was not read whole */
+} line_reader;
+
+/* stdin, or a file, "-" being stdin; what a line is, for people. */
+int lines_open(line_reader *l, const char *file, const char *what);
+void lines_close(line_reader *l);
+/* The next one, which is valid until the one after it; of one that is too long
+ * more than max_size.  False when there is none, at a signal, or with *code. */
+bool lines_next(line_reader *l, const char **p, size_t *n, int *code);
+/* The next one is there already: nobody would wait for it. */
+bool lines_ready(const line_reader *l);
+/* Pass over the rest of one that is too long. */
+void lines_skip(line_reader *l, int *code);
+/* All that comes as one; the same. */
+bool lines_all(line_reader *l, const char **p, size_t *n, int *code);
+
+enum { MAX_HEADERS = 256 };
+
+typedef struct header_list {
+    leat_header list[MAX_HEADERS];
+    size_t count;
+    char *text; /* what they point to: to be freed */
+} header_list;
+
+/* Those of an option that may be repeated: NAME:VALUE or NAME=VALUE.  0, or an
+ * exit code. */
+int header_list_get(cli *c, const char *name, char between, header_list *h);
 
 /* The pid file's holder of an embedded directory; 0: none. */
 char *embedded_dir(const char *url);

@@ -18,18 +18,13 @@
  */
 #include "exec.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum {
     LOOK_MS = 20,
-    REASON_MAX = 255,      /* bytes, as many as the library keeps       */
-    DELAY_MAX_MS = 60000,  /* the library's, where nothing is said      */
-    NOT_STARTED_MS = 1000, /* until a program is tried to start again   */
-    JOIN_MS = 20000 /* a group whose last member died is joined by then */
+    DELAY_MAX_MS = 60000, /* the library's, where nothing is said       */
+    JOIN_MS = 20000       /* a group whose last member died is joined by then */
 };
 
 typedef struct consuming {
@@ -39,76 +34,15 @@ typedef struct consuming {
     bool fail_once; /* a failure is for good */
     leat_retry retry;
     int64_t max_ms;
-    int64_t limit; /* 0: none */
 
-    atomic_bool stopping;
     atomic_bool assigned; /* some partition is or was ours */
     atomic_llong acked, failed, rejected;
     uint64_t undecodable; /* of the main thread */
-    pthread_mutex_t lock; /* of what follows, and of the printer */
-    pthread_cond_t changed;
-    int64_t begun, finished; /* for the limit: finished is part of begun */
-    int64_t given_up;        /* failed for the last time                 */
-    int trouble;             /* an exit code that ends us */
+    gate gate;            /* its lock is the printer's, too */
+    int64_t given_up;     /* failed for the last time       */
+    int trouble;          /* an exit code that ends us      */
     bool ran;
 } consuming;
-
-/* ---- the limit -------------------------------------------------------- */
-
-/* Wait for a place; false: there will be none. */
-static bool enter(consuming *s)
-{
-    bool good = true;
-    pthread_mutex_lock(&s->lock);
-    while (((s->limit && s->begun >= s->limit) || s->trouble) && !s->stopping)
-        pthread_cond_wait(&s->changed, &s->lock);
-    if (s->stopping)
-        good = false;
-    else
-        s->begun++;
-    pthread_mutex_unlock(&s->lock);
-    return good;
-}
-
-static void leave(consuming *s, bool finished)
-{
-    pthread_mutex_lock(&s->lock);
-    if (finished)
-        s->finished++;
-    else
-        s->begun--;
-    pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->lock);
-}
-
-static bool reached(consuming *s)
-{
-    pthread_mutex_lock(&s->lock);
-    bool yes = s->trouble || (s->limit && s->finished >= s->limit);
-    pthread_mutex_unlock(&s->lock);
-    return yes;
-}
-
-static void stop_handlers(consuming *s)
-{
-    pthread_mutex_lock(&s->lock);
-    s->stopping = true;
-    pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->lock);
-}
-
-/* Wait, unless we stop. */
-static void pause_handler(consuming *s, int64_t ms)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += ms / 1000;
-    pthread_mutex_lock(&s->lock);
-    while (!s->stopping &&
-           pthread_cond_timedwait(&s->changed, &s->lock, &until) != ETIMEDOUT)
-        ;
-    pthread_mutex_unlock(&s->lock);
-}
 
 /* ---- verdicts --------------------------------------------------------- */
 
@@ -120,32 +54,11 @@ static void tell(const sighting *m, const leat_ctx *x, const char *what)
          leat_delivery_attempt(leat_ctx_delivery(x)), what);
 }
 
-/* No longer than the library keeps, and no letter cut in two. */
-static void shorten(char *text, size_t most)
-{
-    size_t n = strlen(text);
-    if (n <= most)
-        return;
-    for (n = most; n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80; n--)
-        ;
-    text[n] = '\0';
-}
-
-/* "exit status 3: no such customer"; malloced. */
-static char *reason_of(const ran *r, const char *what)
-{
-    char *said = printable(r->said, strlen(r->said));
-    char *reason = format("%s%s%s", what, said[0] ? ": " : "", said);
-    free(said);
-    shorten(reason, REASON_MAX);
-    return reason;
-}
-
 /* Whether it is tried again, and when, is the policy's to decide. */
 static leat_verdict failed(consuming *s, leat_ctx *x, const sighting *m,
-                           const ran *r, const char *what)
+                           const ran *r)
 {
-    char *reason = reason_of(r, what);
+    char *reason = ran_reason(r);
     tell(m, x, reason);
     s->failed++;
     leat_verdict v = leat_ctx_fail(x, reason);
@@ -154,9 +67,9 @@ static leat_verdict failed(consuming *s, leat_ctx *x, const sighting *m,
 }
 
 static leat_verdict rejected(consuming *s, leat_ctx *x, const sighting *m,
-                             const ran *r, const char *what)
+                             const ran *r)
 {
-    char *reason = reason_of(r, what);
+    char *reason = ran_reason(r);
     tell(m, x, reason);
     s->rejected++;
     leat_verdict v = leat_ctx_reject(x, reason);
@@ -167,15 +80,13 @@ static leat_verdict rejected(consuming *s, leat_ctx *x, const sighting *m,
 static leat_verdict judge_exit(consuming *s, leat_ctx *x, const sighting *m,
                                const ran *r)
 {
-    char what[32];
     if (r->status == 0) {
         s->acked++;
         return LEAT_ACK;
     }
-    snprintf(what, sizeof what, "exit status %d", r->status);
     bool never = r->status == EXIT_DATA ||
                  (s->fail_once && r->status != EXIT_TRY_AGAIN);
-    return never ? rejected(s, x, m, r, what) : failed(s, x, m, r, what);
+    return never ? rejected(s, x, m, r) : failed(s, x, m, r);
 }
 
 /* That is not the message's fault, and the next would fare no better. */
@@ -186,13 +97,12 @@ static leat_verdict not_started(consuming *s, leat_ctx *x, const sighting *m,
                         strerror(r->status));
     tell(m, x, what);
     free(what);
-    pause_handler(s, NOT_STARTED_MS);
+    gate_pause(&s->gate, NOT_STARTED_MS);
     return LEAT_RELEASE;
 }
 
 static leat_verdict run_program(consuming *s, leat_ctx *x, const sighting *m)
 {
-    char what[64];
     ran r = program_run(s->program, m, s->max_ms, x);
     switch (r.how) {
     case RAN_EXITED:
@@ -204,23 +114,20 @@ static leat_verdict run_program(consuming *s, leat_ctx *x, const sighting *m)
         (void)leat_ctx_fail(x, "its program was ended with leat consume");
         return leat_ctx_nack(x, 0); /* no reason to wait */
     case RAN_KILLED:
-        snprintf(what, sizeof what, "killed by signal %d", r.status);
-        break;
     case RAN_TOO_LONG:
-        snprintf(what, sizeof what, "over --max-time and killed");
         break;
     }
-    return s->fail_once ? rejected(s, x, m, &r, what)
-                        : failed(s, x, m, &r, what);
+    return s->fail_once ? rejected(s, x, m, &r) : failed(s, x, m, &r);
 }
 
 /* Printed before it is acknowledged; what did not arrive is not. */
 static leat_verdict print(consuming *s, const sighting *m)
 {
-    pthread_mutex_lock(&s->lock);
+    pthread_mutex_lock(&s->gate.lock);
     int code = s->trouble ? s->trouble : printer_put(s->printer, m);
     s->trouble = code;
-    pthread_mutex_unlock(&s->lock);
+    s->gate.shut = code != 0;
+    pthread_mutex_unlock(&s->gate.lock);
     if (code)
         return LEAT_RELEASE;
     s->acked++;
@@ -235,10 +142,10 @@ static leat_verdict handle(leat_ctx *x, void *arg)
                    .partition = leat_delivery_partition(d),
                    .position = leat_delivery_position(d),
                    .msg = leat_ctx_msg(x) };
-    if (!enter(s))
+    if (!gate_enter(&s->gate))
         return LEAT_RELEASE;
     leat_verdict v = s->program ? run_program(s, x, &m) : print(s, &m);
-    leave(s, v == LEAT_ACK || v == LEAT_REJECT);
+    gate_leave(&s->gate, v == LEAT_ACK || v == LEAT_REJECT);
     return v;
 }
 
@@ -254,12 +161,10 @@ static void on_dead(void *arg, const leat_failure *f, leat_fields *extra)
          f->attempts == 1 ? "" : "s", f->topic);
     if (f->rejected)
         return;
-    pthread_mutex_lock(&s->lock);
+    pthread_mutex_lock(&s->gate.lock);
     s->given_up++;
-    s->begun++;
-    s->finished++;
-    pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&s->gate.lock);
+    gate_count(&s->gate);
 }
 
 /* ---- the main thread -------------------------------------------------- */
@@ -294,7 +199,7 @@ static void wait_for_end(consuming *s, leat_run *r, leat_source *source)
     int64_t idle = value_ms(s->c, "until-idle") * 1000000;
     int64_t start = now_ns(), since = start;
     uint64_t before = 0;
-    while (!stop_signal && !reached(s)) {
+    while (!stop_signal && !gate_reached(&s->gate)) {
         leat_run_stats now;
         leat_run_stats_get(r, &now);
         count_undecodable(s, source);
@@ -313,7 +218,7 @@ static int stop(consuming *s, leat_run *r)
 {
     leat_error err = { 0 };
     int64_t drain = value_ms(s->c, "drain");
-    stop_handlers(s);
+    gate_stop(&s->gate);
     leat_code code = leat_run_stop(r, drain ? drain : 1, &err);
     if (code == LEAT_ETIMEOUT)
         return fail(EXIT_TRY_AGAIN,
@@ -451,8 +356,8 @@ static void say_counts(consuming *s)
 
 int run_consume(cli *c)
 {
-    char *by_name[2] = { value_find(c, "exec")->text, NULL };
-    char **program = c->rest_count ? c->rest : by_name[0] ? by_name : NULL;
+    char *by_name[2];
+    char **program = program_get(c, by_name);
     int code = check_words(c, program);
     if (code)
         return code;
@@ -460,13 +365,11 @@ int run_consume(cli *c)
                     .program = program,
                     .fail_once = in_words("dead", value_text(c, "on-failure")),
                     .max_ms = value_ms(c, "max-time"),
-                    .limit = value_count(c, "count"),
-                    .lock = PTHREAD_MUTEX_INITIALIZER,
-                    .changed = PTHREAD_COND_INITIALIZER };
+                    .gate = GATE(value_count(c, "count")) };
     code = retry_parse(c, &s.retry);
     if (code)
         return code;
-    if (!program && !(s.printer = printer_open(c, &code)))
+    if (!program && !(s.printer = printer_open(c, PRINT_TOPIC, &code)))
         return code;
     last_words = programs_kill;
     leat_client *client = client_open(c, value_text(c, "url"), "leat-consume",

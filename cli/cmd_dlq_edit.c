@@ -173,6 +173,32 @@ static int body_get(cli *c, const leat_dead *x, text *out, bool *same)
     return code;
 }
 
+static const column columns[] = {
+    { "topic", COLUMN_TEXT, false },
+    { "id", COLUMN_TEXT, false },
+    { "was", COLUMN_TEXT, false },
+};
+
+/* As a record where --output was given. */
+static int say_id(cli *c, const char *now)
+{
+    int code;
+    if (value_find(c, "output")->origin != FROM_FLAG) {
+        if (isatty(STDOUT_FILENO) != 1)
+            puts(now);
+        note("dead letter %s is now %s", c->args[1], now);
+        return 0;
+    }
+    output *out = output_open(c, columns, sizeof columns / sizeof *columns,
+                              true, &code);
+    if (!out)
+        return code;
+    output_text(out, c->args[0]);
+    output_text(out, now);
+    output_text(out, c->args[1]);
+    return output_close(out);
+}
+
 static int edit(cli *c, letters *l, const leat_dead_edit *e)
 {
     char now[LEAT_DEAD_ID];
@@ -184,10 +210,7 @@ static int edit(cli *c, letters *l, const leat_dead_edit *e)
                     : err.code == LEAT_ENOENT ? "leat dlq ls lists them"
                                               : NULL,
                     "%s", err.msg);
-    if (isatty(STDOUT_FILENO) != 1)
-        puts(now);
-    note("dead letter %s is now %s", c->args[1], now);
-    return 0;
+    return say_id(c, now);
 }
 
 static int edit_letter(cli *c, letters *l, const leat_dead *x)

@@ -25,11 +25,6 @@ typedef struct move {
     bool show;
 } move;
 
-static const char *plural(uint64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 /* ---- the words -------------------------------------------------------- */
 
 static int check_words(cli *c)
@@ -37,7 +32,8 @@ static int check_words(cli *c)
     bool all = value_on(c, "all"), ids = c->arg_count > 1;
     if (!all && !ids)
         return fail(EXIT_USAGE, "leat dlq ls lists them",
-                    filter_given(c) ? "--all takes what the options choose"
+                    filter_given(c) ? "all that the options choose? then give "
+                                      "--all, too"
                                     : "which ones? give ids, or --all");
     if (ids && (all || filter_given(c)))
         return fail(EXIT_USAGE, "give either",
@@ -111,7 +107,7 @@ static void say_counts(const move *m)
         more = longer;
     }
     note("%llu dead letter%s %s%s", (unsigned long long)s->done,
-         plural(s->done), verb(m), more);
+         plural((int64_t)s->done), verb(m), more);
     free(more);
 }
 
@@ -208,7 +204,7 @@ static bool may(const move *m, uint64_t total, int *code)
                         m->rm               ? "remove"
                         : m->opts.republish ? "republish"
                                             : "replay",
-                        (unsigned long long)total, plural(total),
+                        (unsigned long long)total, plural((int64_t)total),
                         m->c->args[0]);
     bool yes = confirmed(m->c, what, code);
     free(what);

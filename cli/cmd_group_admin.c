@@ -4,12 +4,6 @@
 #include "cli.h"
 
 #include <stdlib.h>
-#include <time.h>
-
-static const char *plural(int64_t n)
-{
-    return n == 1 ? "" : "s";
-}
 
 /* "12 messages", or that nobody knows how many; malloced. */
 static char *messages(int64_t n)
@@ -49,57 +43,40 @@ static void show_seek(output *out, const leat_seek *s)
     }
 }
 
-/* Up to three digits; what is behind them. */
-static const char *thousandths(const char *s, int *out)
-{
-    *out = 0;
-    for (int worth = 100; worth > 0 && *s >= '0' && *s <= '9'; worth /= 10)
-        *out += worth * (*s++ - '0');
-    return s;
-}
-
-/* 2026-01-31, with T12:34, T12:34:56, .789 and Z behind it: of the clock in
- * Greenwich.  False: it is none. */
-static bool date_parse(const char *text, int64_t *ms)
-{
-    static const char *const forms[] = { "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M",
-                                         "%Y-%m-%d" };
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        struct tm t = { 0 };
-        const char *end = strptime(text, forms[i], &t);
-        int part = 0;
-        if (!end)
-            continue;
-        if (i == 0 && *end == '.')
-            end = thousandths(end + 1, &part);
-        end += *end == 'Z';
-        *ms = (int64_t)timegm(&t) * 1000 + part;
-        return *end == '\0' && *ms >= 0;
-    }
-    return false;
-}
-
-/* --to as the library wants it, which refuses what is none; malloced. */
+/* --to as the library wants it; malloced.  NULL with *code: it is no place, and
+ * that is said. */
 static char *to_text(leat_client *client, const char *text, int *code)
 {
     int64_t ms;
     *code = 0;
-    if (text[0] == '@' && date_parse(text + 1, &ms))
+    if (time_parse(text + (text[0] == '@'), &ms))
         return format("@%lld", (long long)ms);
     if (duration_parse(text, &ms))
         return from_text(client, text, code);
-    return copy(text);
+    if (strcmp(text, "start") == 0 || strcmp(text, "end") == 0 ||
+        strspn(text, "@0123456789-") == strlen(text))
+        return copy(text);
+    *code = fail(EXIT_USAGE,
+                 "give start, end, a time ago such as 10m, a time such as "
+                 "2026-01-31T12:00:00Z, @ and milliseconds since 1970, or an "
+                 "id MS-SEQ",
+                 "--to: '%s' is no place to seek to", text);
+    return NULL;
 }
 
 static bool may_seek(cli *c, const char *to, const leat_seek *s, int *code)
 {
     char *skipped = messages(s->skipped), *again = messages(s->again);
+    char *kept = messages(s->kept);
+    char *dropped = value_on(c, "drop") ? format(", %s put by dropped", kept)
+                                        : copy("");
     char *question = format(
         "seek group %s of topic %s to %s: %s skipped, %s to come again%s",
-        c->args[1], c->args[0], to, skipped, again,
-        value_on(c, "drop") ? ", what is put by dropped" : "");
+        c->args[1], c->args[0], to, skipped, again, dropped);
     bool yes = confirmed(c, question, code);
     free(question);
+    free(dropped);
+    free(kept);
     free(again);
     free(skipped);
     return yes;
@@ -208,10 +185,11 @@ static int set_paused(cli *c, bool yes)
         return code;
     leat_code got = yes ? leat_group_pause(client, topic, name, NULL, &err)
                         : leat_group_resume(client, topic, name, NULL, &err);
-    if (got != LEAT_OK)
-        code = group_fail(client, topic, name, &err);
-    else
-        note("group %s of %s is %s", name, topic, yes ? "paused" : "resumed");
+    const char *done = yes ? "paused" : "resumed";
+    char *remark = format("group %s of %s is %s", name, topic, done);
+    code = got == LEAT_OK ? say_done(c, done, false, remark)
+                          : group_fail(client, topic, name, &err);
+    free(remark);
     leat_client_close(client);
     return code;
 }
@@ -235,17 +213,27 @@ static int remove_group(cli *c, leat_client *client, const char *what)
     leat_remove_opts o = { .force = value_on(c, "force"),
                            .dead = value_on(c, "dead-letters") };
     char *question = format("remove %s", what);
+    char *would = format("dry run: %s would be removed", what);
+    char *done = format("removed %s", what);
     if (value_on(c, "dry-run"))
-        note("dry run: %s would be removed", what);
-    else if (confirmed(c, question, &code)) {
-        if (leat_group_remove(client, c->args[0], c->args[1], &o, &err) !=
-            LEAT_OK)
-            code = refused(client, c, &err);
-        else
-            note("removed %s", what);
-    }
+        code = say_done(c, "removed", true, would);
+    else if (confirmed(c, question, &code))
+        code = leat_group_remove(client, c->args[0], c->args[1], &o, &err) ==
+                       LEAT_OK
+                   ? say_done(c, "removed", false, done)
+                   : refused(client, c, &err);
+    free(done);
+    free(would);
     free(question);
     return code;
+}
+
+/* In the log, and beside it for another try. */
+static int64_t unsettled(const leat_group_info *g)
+{
+    return g->lag < 0 || g->retries < 0 || g->parked < 0
+               ? -1
+               : g->lag + g->retries + g->parked;
 }
 
 int run_group_rm(cli *c)
@@ -261,7 +249,7 @@ int run_group_rm(cli *c)
     code = g ? check_idle(c, client)
              : group_fail(client, c->args[0], c->args[1], &err);
     if (g && code == 0) {
-        char *lag = messages(g->lag);
+        char *lag = messages(unsettled(g));
         char *what = format(
             "group %s of topic %s with %s not settled%s", g->group, g->topic,
             lag, value_on(c, "dead-letters") ? " and its dead letters" : "");

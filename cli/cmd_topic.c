@@ -31,6 +31,30 @@ int topic_fail(leat_client *client, const char *topic, const leat_error *err)
     return code;
 }
 
+int say_done(cli *c, const char *done, bool dry, const char *remark)
+{
+    static const column columns[] = {
+        { "topic", COLUMN_TEXT, false },
+        { "group", COLUMN_TEXT, false },
+        { "done", COLUMN_TEXT, false },
+        { "dry_run", COLUMN_BOOL, false },
+    };
+    int code;
+    if (value_find(c, "output")->origin != FROM_FLAG) {
+        note("%s", remark);
+        return 0;
+    }
+    output *out = output_open(c, columns, sizeof columns / sizeof *columns,
+                              true, &code);
+    if (!out)
+        return code;
+    output_text(out, c->args[0]);
+    output_text(out, c->arg_count > 1 ? c->args[1] : NULL);
+    output_text(out, done);
+    output_bool(out, dry);
+    return output_close(out);
+}
+
 const char *position_text(leat_position at, char out[POSITION_TEXT])
 {
     int n = snprintf(out, POSITION_TEXT, "%llu-%llu", (unsigned long long)at.ms,
@@ -113,10 +137,13 @@ int run_topic_create(cli *c)
         return code;
     leat_error err = { 0 };
     leat_code got = leat_topic_create(client, name, &spec, &err);
-    if (got == LEAT_OK)
-        note("topic %s created with %lld partition%s", name,
-             (long long)partitions, partitions == 1 ? "" : "s");
-    else if (got == LEAT_EEXIST)
+    if (got == LEAT_OK) {
+        char *remark = format("topic %s created with %lld partition%s", name,
+                              (long long)partitions,
+                              partitions == 1 ? "" : "s");
+        code = say_done(c, "created", false, remark);
+        free(remark);
+    } else if (got == LEAT_EEXIST)
         code = fail(EXIT_NO, "leat topic info shows it",
                     "there is a topic '%s' already", name);
     else
@@ -205,6 +232,8 @@ static const column info_columns[] = {
     { "abandoned", COLUMN_TEXT, false },
     { "abandoned_ms", COLUMN_COUNT, false },
     { "large_body", COLUMN_COUNT, false },
+    { "first", COLUMN_TEXT, false },
+    { "last", COLUMN_TEXT, false },
 };
 
 static const column partition_columns[] = {
@@ -257,6 +286,8 @@ static void show_info(output *out, const leat_topic_info *t)
     output_number(out, t->dead);
     output_number(out, t->delayed);
     show_retention(out, &t->retention);
+    output_position(out, t->first);
+    output_position(out, t->last);
 }
 
 static void show_partitions(output *out, const leat_topic_info *t)
@@ -306,11 +337,6 @@ int run_topic_info(cli *c)
 
 /* ---- rm --------------------------------------------------------------- */
 
-static const char *plural(int64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 static int removal_fail(const char *name, const leat_error *err)
 {
     return fail_with(name, err,
@@ -328,14 +354,18 @@ static int ask_and_remove(cli *c, leat_client *client, const char *name,
     leat_remove_opts o = { .force = value_on(c, "force"), .dry_run = true };
     char *question = format("remove %s", what);
     leat_code got = leat_topic_remove_with(client, name, &o, &err);
+    char *would = format("dry run: %s would be removed", what);
+    char *done = format("removed %s", what);
     o.dry_run = false;
     if (got == LEAT_OK && value_on(c, "dry-run"))
-        note("dry run: %s would be removed", what);
+        code = say_done(c, "removed", true, would);
     else if (got == LEAT_OK && confirmed(c, question, &code)) {
         got = leat_topic_remove_with(client, name, &o, &err);
         if (got == LEAT_OK)
-            note("removed %s", what);
+            code = say_done(c, "removed", false, done);
     }
+    free(done);
+    free(would);
     free(question);
     return got == LEAT_OK ? code : removal_fail(name, &err);
 }

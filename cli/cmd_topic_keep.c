@@ -78,8 +78,11 @@ static int alter(cli *c, leat_client *client, const char *name)
         return code;
     if (leat_topic_alter(client, name, NULL, &r, &err) != LEAT_OK)
         return topic_fail(client, name, &err);
-    note("topic %s altered; who has it open learns of it within seconds", name);
-    return 0;
+    char *remark = format(
+        "topic %s altered; who has it open learns of it within seconds", name);
+    code = say_done(c, "altered", false, remark);
+    free(remark);
+    return code;
 }
 
 int run_topic_alter(cli *c)
@@ -115,21 +118,26 @@ static void show_trimmed(output *out, const leat_trimmed *t, bool dry)
     output_bool(out, dry);
 }
 
-/* What groups have not settled is counted before it is asked for. */
-static bool forced(cli *c, leat_client *client, const char *name,
-                   const leat_trim_opts *o, int *code)
+/* What would go is counted before it is asked for, where that is asked. */
+static bool may_trim(cli *c, leat_client *client, const char *name,
+                     const leat_trim_opts *o, int *code)
 {
     leat_error err = { 0 };
     leat_trimmed would;
     leat_trim_opts dry = *o;
     dry.dry_run = true;
+    if (value_on(c, "yes"))
+        return true;
     if (leat_topic_trim(client, name, &dry, &would, &err) != LEAT_OK) {
         *code = topic_fail(client, name, &err);
         return false;
     }
-    char *what = format("remove %llu message%s of topic %s, settled or not",
+    if (would.removed == 0)
+        return true;
+    char *what = format("remove %llu message%s of topic %s%s",
                         (unsigned long long)would.removed,
-                        would.removed == 1 ? "" : "s", name);
+                        would.removed == 1 ? "" : "s", name,
+                        o->force ? ", settled or not" : "");
     bool yes = confirmed(c, what, code);
     free(what);
     return yes;
@@ -148,7 +156,7 @@ static int trim(cli *c, leat_client *client, const char *name, output *out)
         o.max_entries = -1;
     if (value_text(c, "older-than") && o.max_age_ms == 0)
         o.max_age_ms = 1;
-    if (o.force && !o.dry_run && !forced(c, client, name, &o, &code))
+    if (!o.dry_run && !may_trim(c, client, name, &o, &code))
         return code;
     if (leat_topic_trim(client, name, &o, &got, &err) != LEAT_OK)
         return topic_fail(client, name, &err);

@@ -1,47 +1,36 @@
 /*
  * cmd_topic_send.c: leat topic send: lines of stdin as messages.
  *
- * Input is read in blocks into one buffer that holds at most one message above
- * the maximum size; what is sent and unconfirmed is bounded by the library, and
- * publishing waits for room.  Whatever ends the reading, everything that was
- * accepted gets its outcome before the command ends, and the counts add up:
+ * What is sent and unconfirmed is bounded by the library, and publishing waits
+ * for room.  Whatever ends the reading, everything that was accepted gets its
+ * outcome before the command ends, and the counts add up:
  *
  *   sent = persisted + failed + unknown
  */
 #include "cli.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#define BLOCK       65536
-#define MAX_HEADERS 256
-#define ROOM_MS     (10 * 60 * 1000) /* messages time out long before */
+#define AROUND  65536            /* what surrounds a body         */
+#define ROOM_MS (10 * 60 * 1000) /* messages time out long before */
 
 typedef struct sending {
     cli *c;
     leat_client *client;
     leat_topic *topic;
     leat_msg model; /* what all messages share */
-    leat_header headers[MAX_HEADERS];
-    char *header_text;
+    header_list headers;
     const char *delimiter;
     bool to_one;
     uint32_t partition;
     int64_t delay_ms; /* -1: none */
-    size_t max_size;
-    char end;
+    line_reader in;
 
-    int fd;
-    char *buffer;
-    size_t room, have, used;
-    bool over;     /* the input has ended */
-    int64_t lines; /* given to the library, or refused by it */
-    int64_t sent;  /* accepted by the library */
-    bool show;     /* progress */
+    int64_t sent; /* accepted by the library */
+    bool show;    /* progress */
     progress bar;
 
     atomic_llong persisted, failed, unknown; /* by the topic's thread */
@@ -73,15 +62,15 @@ static char *called(const sending *s)
 {
     const char *file = value_text(s->c, "file");
     return file ? copy(file)
-                : format("%s %lld", s->end ? "line" : "message",
-                         (long long)s->lines);
+                : format("%s %lld", s->in.end ? "line" : "message",
+                         (long long)s->in.count);
 }
 
 static int too_large(const sending *s)
 {
     char *what = called(s);
     int code = fail(EXIT_DATA, "--max-size allows more; nothing is ever cut",
-                    "%s: over %zu bytes", what, s->max_size);
+                    "%s: over %zu bytes", what, s->in.max_size);
     free(what);
     return code;
 }
@@ -123,7 +112,7 @@ static int send_one(sending *s, const char *p, size_t n)
     leat_msg m = s->model;
     leat_error err = { 0 };
     m.body = leat_mem(p, n);
-    if (n > s->max_size)
+    if (n > s->in.max_size)
         return too_large(s);
     if (s->delimiter && !split_key(s, &m))
         return no_key(s);
@@ -140,73 +129,9 @@ static int send_one(sending *s, const char *p, size_t n)
 
 /* ---- reading ---------------------------------------------------------- */
 
-/* Read one more block behind what is there; false at the end of the input, at
- * a signal, or after a failure in *code. */
-static bool read_block(sending *s, int *code)
-{
-    if (s->used) {
-        s->have -= s->used;
-        memmove(s->buffer, s->buffer + s->used, s->have);
-        s->used = 0;
-    }
-    if (s->room - s->have < BLOCK) {
-        s->room = s->have * 2 + BLOCK;
-        s->buffer = regrab(s->buffer, s->room);
-    }
-    for (;;) {
-        ssize_t got = stop_signal ? -1
-                                  : read(s->fd, s->buffer + s->have, BLOCK);
-        if (got > 0) {
-            s->have += (size_t)got;
-            return true;
-        }
-        if (got == 0) {
-            s->over = true;
-            return false;
-        }
-        if (stop_signal)
-            return false;
-        if (errno == EINTR)
-            continue;
-        *code = fail(EXIT_IO, NULL, "input: %m");
-        return false;
-    }
-}
-
-/* The next message; false when there is none. */
-static bool next_message(sending *s, const char **p, size_t *n, int *code)
-{
-    size_t seen = 0;
-    for (;;) {
-        const char *start = s->buffer + s->used;
-        size_t left = s->have - s->used;
-        const char *end = left > seen
-                              ? memchr(start + seen, s->end, left - seen)
-                              : NULL;
-        if (end) {
-            *p = start;
-            *n = (size_t)(end - start);
-            s->used += *n + 1;
-            return true;
-        }
-        seen = left;
-        if (left > s->max_size + BLOCK) { /* no use in reading on */
-            *p = start;
-            *n = left;
-            return true;
-        }
-        if (!read_block(s, code))
-            break;
-    }
-    *p = s->buffer + s->used;
-    *n = s->have - s->used;
-    s->used = s->have;
-    return s->over && *n > 0; /* a last line without its newline */
-}
-
 static void show_progress(sending *s)
 {
-    if (s->show && s->lines % 64 == 0)
+    if (s->show && s->in.count % 64 == 0)
         progress_set(&s->bar, s->persisted);
 }
 
@@ -215,8 +140,7 @@ static int send_lines(sending *s)
     const char *p = NULL;
     size_t n = 0;
     int code = 0;
-    while (code == 0 && !stop_signal && next_message(s, &p, &n, &code)) {
-        s->lines++;
+    while (code == 0 && !stop_signal && lines_next(&s->in, &p, &n, &code)) {
         code = send_one(s, p, n);
         show_progress(s);
     }
@@ -225,48 +149,13 @@ static int send_lines(sending *s)
 
 static int send_file(sending *s)
 {
+    const char *p;
+    size_t n;
     int code = 0;
-    while (s->have <= s->max_size && read_block(s, &code))
-        ;
-    s->lines = 1;
-    if (code || stop_signal)
-        return code;
-    return send_one(s, s->buffer, s->have);
+    return lines_all(&s->in, &p, &n, &code) ? send_one(s, p, n) : code;
 }
 
 /* ---- options ---------------------------------------------------------- */
-
-static int add_header(sending *s, char *line)
-{
-    char *colon = strchr(line, ':');
-    if (!colon || colon == line)
-        return fail(EXIT_USAGE, "give NAME:VALUE", "--header: '%s' has no name",
-                    line);
-    if (s->model.header_count == MAX_HEADERS)
-        return fail(EXIT_USAGE, NULL, "--header: at most %d", MAX_HEADERS);
-    const char *text = colon + 1 + strspn(colon + 1, " \t");
-    s->headers[s->model.header_count++] = (leat_header){
-        leat_mem(line, (size_t)(colon - line)), leat_str(text)
-    };
-    return 0;
-}
-
-static int add_headers(sending *s)
-{
-    const char *text = value_text(s->c, "header");
-    int code = 0;
-    s->header_text = copy(text ? text : "");
-    for (char *line = s->header_text; *line && code == 0;) {
-        char *end = line + strcspn(line, "\n");
-        bool more = *end != '\0';
-        *end = '\0';
-        if (*line)
-            code = add_header(s, line);
-        line = end + more;
-    }
-    s->model.headers = s->headers;
-    return code;
-}
 
 static int check_words(cli *c)
 {
@@ -290,18 +179,6 @@ static int check_words(cli *c)
     return 0;
 }
 
-static int open_input(sending *s)
-{
-    const char *file = value_text(s->c, "file");
-    s->fd = STDIN_FILENO;
-    if (!file && isatty(STDIN_FILENO) == 1)
-        note("one message a line; Ctrl-D ends");
-    if (!file || strcmp(file, "-") == 0)
-        return 0;
-    s->fd = open(file, O_RDONLY | O_CLOEXEC);
-    return s->fd < 0 ? fail(EXIT_IO, NULL, "%s: %m", file) : 0;
-}
-
 static int open_topic(sending *s)
 {
     cli *c = s->c;
@@ -311,7 +188,7 @@ static int open_topic(sending *s)
     leat_topic_opts o = { .auto_create = value_on(c, "auto-create"),
                           .partitions = (int)value_count(c, "partitions"),
                           .codec = leat_codec_find(value_text(c, "codec")),
-                          .max_message = s->max_size * 2 + BLOCK,
+                          .max_message = s->in.max_size * 2 + AROUND,
                           .timeout_ms = timeout ? timeout : 1,
                           .max_wait_ms = ROOM_MS,
                           .log = report_logger() };
@@ -380,7 +257,7 @@ static int send_all(sending *s)
     if (code)
         return code;
     s->show = !report_quiet() && isatty(STDERR_FILENO) == 1 &&
-              isatty(s->fd) != 1;
+              isatty(s->in.fd) != 1;
     if (s->show)
         progress_start(&s->bar, "sending", 0);
     code = value_text(s->c, "file") ? send_file(s) : send_lines(s);
@@ -407,24 +284,24 @@ int run_topic_send(cli *c)
     s->to_one = value_text(c, "partition") != NULL;
     s->partition = (uint32_t)value_count(c, "partition");
     s->delay_ms = value_text(c, "delay") ? value_ms(c, "delay") : -1;
-    s->max_size = (size_t)value_count(c, "max-size");
-    s->end = value_on(c, "null") ? '\0' : '\n';
+    s->in.max_size = (size_t)value_count(c, "max-size");
+    s->in.end = value_on(c, "null") ? '\0' : '\n';
     s->model.key = leat_str(value_text(c, "key"));
     s->model.type = leat_str(value_text(c, "type"));
     s->model.content_type = leat_str(value_text(c, "content-type"));
     pthread_mutex_init(&s->lock, NULL);
-    code = add_headers(s);
+    code = header_list_get(c, "header", ':', &s->headers);
+    s->model.headers = s->headers.list;
+    s->model.header_count = s->headers.count;
     if (code == 0)
-        code = open_input(s);
+        code = lines_open(&s->in, value_text(c, "file"), "message");
     if (code == 0 &&
         (s->client = client_open(c, value_text(c, "url"), "leat-send", &code)))
         code = send_all(s);
     leat_topic_close(s->topic);
     leat_client_close(s->client);
-    if (s->fd > STDERR_FILENO)
-        close(s->fd);
-    free(s->header_text);
-    free(s->buffer);
+    lines_close(&s->in);
+    free(s->headers.text);
     free(s);
     return code;
 }

@@ -101,7 +101,7 @@ static int tail(cli *c, leat_client *client, printer *p)
 int run_topic_tail(cli *c)
 {
     int code;
-    printer *p = printer_open(c, &code);
+    printer *p = printer_open(c, PRINT_TOPIC, &code);
     if (!p)
         return code;
     leat_client *client = client_open(c, value_text(c, "url"), "leat-tail",

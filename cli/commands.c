@@ -184,6 +184,14 @@ const group groups[] = {
       "A message that a group gave up, because it was rejected or failed too "
       "often, is a dead letter of that group.  They are kept with the topic "
       "until they are replayed or removed, and named PARTITION:MS-SEQ." },
+    { "queue", "q queues", "make queues, send, receive, acknowledge",
+      "A queue hands each message to one receiver at a time.  What was "
+      "received is hidden, and comes again unless it is acknowledged before "
+      "its visibility runs out, so that each message is handled at least once. "
+      " Each receive gives a receipt, by which that message is acknowledged, "
+      "hidden longer or given back; a receipt that is too late is stale, and "
+      "refused.  Other than a topic, a queue forgets what was acknowledged, "
+      "and any number of receivers may share it." },
     { 0 },
 };
 
@@ -353,10 +361,10 @@ const command commands[] = {
       .summary = "take the oldest messages from a topic",
       .text = "The members of groups do this by themselves, by what leat topic "
               "alter says; without --max-entries and --older-than, so does "
-              "this.  Says how many went, how many are held back only because "
-              "groups have not settled them, and the group that holds back "
-              "most.  With --force these go, too: it asks first on a terminal, "
-              "elsewhere it needs --yes.",
+              "this.  Asks first on a terminal, elsewhere it needs --yes.  "
+              "Says how many went, how many are held back only because groups "
+              "have not settled them, and the group that holds back most.  "
+              "With --force these go, too.",
       .options = topic_trim_options,
       .examples = topic_trim_examples,
       .run = run_topic_trim },
@@ -573,9 +581,9 @@ const command commands[] = {
       .summary = "show all that is known of a dead letter",
       .text = "Its message, who gave it up and why.  What a terminal could "
               "take for a command is escaped.  A body that is not text is "
-              "whole only with --raw, or as the column body_base64.  Of what "
-              "could not be decoded the fields are shown as headers, and the "
-              "reason as damaged.",
+              "whole with --raw, as the column body_base64, and in JSON, where "
+              "it is that.  Of what could not be decoded the fields are shown "
+              "as headers, and the reason as damaged.",
       .options = dlq_show_options,
       .examples = dlq_show_examples,
       .run = run_dlq_show },
@@ -647,6 +655,237 @@ const command commands[] = {
       .options = dlq_edit_options,
       .examples = dlq_edit_examples,
       .run = run_dlq_edit },
+    { .noun = "queue",
+      .verb = "create",
+      .aliases = "add new",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .summary = "make a queue",
+      .text = "Names are made of letters, digits, '.', '_' and '-', at most "
+              "200.  Exits with 1 if there is a queue of that name.",
+      .options = queue_create_options,
+      .examples = queue_create_examples,
+      .run = run_queue_create },
+    { .noun = "queue",
+      .verb = "alter",
+      .aliases = "set",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@queue",
+      .summary = "change the settings of a queue",
+      .text = "Only what is given changes; 0 takes a bound away.  Messages "
+              "that are there keep the delay and the deadline they have.  A "
+              "queue stays FIFO or not, and a switch that is on stays on.",
+      .options = queue_alter_options,
+      .examples = queue_alter_examples,
+      .run = run_queue_alter },
+    { .noun = "queue",
+      .verb = "ls",
+      .aliases = "list",
+      .args = "",
+      .summary = "list the queues",
+      .text = "With what is visible (ready to be received), delayed, in "
+              "flight (received and not settled) and dead, and the age of the "
+              "oldest visible message.",
+      .options = queue_ls_options,
+      .examples = queue_ls_examples,
+      .run = run_queue_ls },
+    { .noun = "queue",
+      .verb = "stats",
+      .aliases = "info show attributes",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@queue",
+      .summary = "show what a queue holds, did, and is set to",
+      .text = "Sent is always the sum of visible, delayed, in_flight, dead, "
+              "acked, expired (too old), purged and lost (its body was gone, "
+              "and not by leat).  Received, requeued (given back), to_dead "
+              "and redriven count how often that happened.",
+      .options = queue_stats_options,
+      .examples = queue_stats_examples,
+      .run = run_queue_stats },
+    { .noun = "queue",
+      .verb = "send",
+      .aliases = "publish produce",
+      .args = "NAME [MESSAGE]",
+      .min_args = 1,
+      .max_args = 2,
+      .arg_words = "@queue",
+      .summary = "send a message, or one a line of stdin",
+      .text = "Without MESSAGE it reads lines and sends each, without its "
+              "newline and otherwise byte for byte.  Memory is bounded, "
+              "whatever comes in.  A line that the queue refuses, because it "
+              "is too large for example, is told with its number and passed "
+              "over; a failure of the server ends the sending.\n\n"
+              "At the end it says how many were sent, how many had been sent "
+              "before (by their dedup id), failed, and are unknown; with "
+              "--output as a record on stdout, with the id where it was one "
+              "message.  Exits with 0 when all were sent, 75 when of some it "
+              "is not known, and otherwise by the first failure.",
+      .options = queue_send_options,
+      .examples = queue_send_examples,
+      .run = run_queue_send },
+    { .noun = "queue",
+      .verb = "receive",
+      .aliases = "get",
+      .args = "NAME [--exec CMD [ARGS...]]",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@queue",
+      .summary = "receive messages, and print them or run a program",
+      .text =
+          "What is printed is hidden until its visibility runs out, and "
+          "then comes again: acknowledge it by its receipt, or at once by "
+          "--ack.  In a pipe the first column is the receipt.  Exits with "
+          "1 when there was nothing.  In JSON the body is data where it "
+          "is text and data_base64 otherwise.\n\n"
+          "With --exec, it runs the program once for each message, its "
+          "body on stdin, until a signal, --max or --wait.  Exit code 0 "
+          "acknowledges the message, 65 makes it a dead letter at once, "
+          "and after any other, or a signal, it is received again after "
+          "--retry-delay.  While the program runs the message is kept "
+          "hidden, however long that takes; when it is lost all the same "
+          "the program is ended.  No more is received than programs run.\n\n"
+          "The environment has LEAT_QUEUE, LEAT_ID, LEAT_KEY, LEAT_TYPE, "
+          "LEAT_ATTEMPT (the receives, from 1) and LEAT_HEADER_NAME for "
+          "each attribute, in capitals with _ for what is neither letter "
+          "nor digit.  What is empty, holds a zero byte or is over 32 KiB "
+          "is left out.\n\n"
+          "SIGINT and SIGTERM stop receiving; programs that run may end "
+          "within --drain, then they are killed and their messages given "
+          "back.  A second signal ends at once.",
+      .options = queue_receive_options,
+      .examples = queue_receive_examples,
+      .run = run_queue_receive,
+      .rest = true },
+    { .noun = "queue",
+      .verb = "ack",
+      .aliases = "acknowledge delete",
+      .args = "NAME [RECEIPT...]",
+      .min_args = 1,
+      .max_args = 4096,
+      .arg_words = "@queue",
+      .summary = "acknowledge messages by their receipts",
+      .text = "Without receipts it reads them from stdin, the first column of "
+              "each line, so that what 'leat queue receive' prints may be "
+              "given as it is.  Exits with 1 when some are stale: not "
+              "acknowledged in time, or settled before; with 64, or 65 for "
+              "lines, when some are no receipts or another queue's.  The "
+              "others are acknowledged.",
+      .options = queue_ack_options,
+      .examples = queue_ack_examples,
+      .run = run_queue_ack },
+    { .noun = "queue",
+      .verb = "change",
+      .aliases = "extend hide",
+      .args = "NAME RECEIPT... TIME",
+      .min_args = 3,
+      .max_args = 4096,
+      .arg_words = "@queue",
+      .summary = "hide messages for longer or shorter, or give them back",
+      .text = "They are hidden for TIME from now, at most 12h; 0 gives them "
+              "back at once.  A bare number is in seconds.  Exits as ack does.",
+      .options = queue_change_options,
+      .examples = queue_change_examples,
+      .run = run_queue_change },
+    { .noun = "queue",
+      .verb = "reject",
+      .aliases = "bury",
+      .args = "NAME [RECEIPT...]",
+      .min_args = 1,
+      .max_args = 4096,
+      .arg_words = "@queue",
+      .summary = "make messages dead letters, by their receipts",
+      .text = "Whatever max-receives says: nobody would manage them.  "
+              "Receipts are given, and it exits, as with ack.",
+      .options = queue_reject_options,
+      .examples = queue_reject_examples,
+      .run = run_queue_reject },
+    { .noun = "queue",
+      .verb = "peek",
+      .aliases = "browse",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@queue",
+      .summary = "look at messages without receiving them",
+      .text = "The next ones to be received; of a FIFO queue those of the "
+              "message groups that may be received now.  Nothing changes.",
+      .options = queue_peek_options,
+      .examples = queue_peek_examples,
+      .run = run_queue_peek },
+    { .noun = "queue",
+      .verb = "redrive",
+      .aliases = "retry replay",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@queue",
+      .summary = "send dead letters back into the queue",
+      .text = "The oldest first, with their receives counted anew.  Each is "
+              "moved in one step: when this is killed, run it again.",
+      .options = queue_redrive_options,
+      .examples = queue_redrive_examples,
+      .run = run_queue_redrive },
+    { .noun = "queue",
+      .verb = "purge",
+      .aliases = "clear",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@queue",
+      .summary = "drop all messages of a queue",
+      .text = "Visible, delayed and in flight, but not the dead letters.  "
+              "Asks first on a terminal; elsewhere it needs --yes.",
+      .options = queue_purge_options,
+      .examples = queue_purge_examples,
+      .run = run_queue_purge },
+    { .noun = "queue",
+      .verb = "rm",
+      .aliases = "remove",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@queue",
+      .summary = "remove a queue with all its messages",
+      .text = "Asks first on a terminal; elsewhere it needs --yes.  Who has "
+              "it open gets errors from then on.  When it was cut short, run "
+              "it again.",
+      .options = queue_rm_options,
+      .examples = queue_rm_examples,
+      .run = run_queue_rm },
+    { .noun = "queue",
+      .verb = "expire",
+      .aliases = "requeue",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@queue",
+      .summary = "give back now what nobody acknowledged in time",
+      .text = "Whoever has a queue open does this by itself; it is for queues "
+              "that nobody has open, and for tests.  Says how many messages "
+              "moved, of the queues that share the shard: those given back, "
+              "and those whose delay is over.",
+      .options = queue_expire_options,
+      .examples = queue_expire_examples,
+      .run = run_queue_expire },
+    { .noun = "queue",
+      .verb = "watch",
+      .aliases = "events tail",
+      .args = "[NAME]",
+      .max_args = 1,
+      .arg_words = "@queue",
+      .summary = "show what happens in a queue, or in all",
+      .text = "Events are sent, received, requeued, to_dlq, dlq_received, "
+              "dlq_redriven and acked.  They are told while they happen, and "
+              "what happens while the connection is lost is missed, which is "
+              "marked; --durable reads those that the queue keeps.",
+      .options = queue_watch_options,
+      .examples = queue_watch_examples,
+      .run = run_queue_watch },
     { .noun = "completion",
       .args = "SHELL",
       .min_args = 1,
@@ -740,7 +979,7 @@ const char *option_env(const option *o, char *out, size_t room)
     /* 'leat consume' describes a message to its program in these; a leat that
      * the program runs must not take them for its own options. */
     if (in_words("id key type topic partition position attempt fence "
-                 "original-id replayed-from",
+                 "original-id replayed-from queue",
                  o->name))
         return NULL;
     snprintf(out, room, "LEAT_%s", o->name);

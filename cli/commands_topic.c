@@ -218,8 +218,8 @@ const option topic_trim_options[] = {
 const option group_seek_options[] = {
     { "to", 0, VALUE_TEXT, "WHERE", NULL, NULL, false, false,
       "Where to read on: start, end, a time ago such as 10m, a time such as "
-      "@2026-01-31T12:00:00Z or @MS since 1970, or an id MS-SEQ: that message "
-      "comes next, or the first after it." },
+      "2026-01-31T12:00:00Z, which is local without a zone, or @MS since 1970, "
+      "or an id MS-SEQ: that message comes next, or the first after it." },
     { "partition", 'p', VALUE_NUMBER, "N", NULL, NULL, false, false,
       "Only this partition." },
     { "drop", 0, VALUE_NONE, NULL, NULL, NULL, false, false,

@@ -9,7 +9,7 @@
  * The last word is the one being typed.  A line ":files" or ":dirs" asks the
  * shell for names of files.
  *
- * Names of topics and groups are the server's, if it tells them within
+ * Names of topics, groups and queues are the server's, if it tells them within
  * BUDGET_MS; it is the one that the words, the environment and the
  * configuration name.  A private server is not started for that.
  */
@@ -190,6 +190,20 @@ static void offer_live(typing *t, const char *topic, const char *what)
     leat_client_close(client);
 }
 
+static void offer_queue(void *arg, const char *name)
+{
+    offer(arg, name, strlen(name), "queue");
+}
+
+static void offer_queues(typing *t)
+{
+    leat_client *client = connect_quickly(t->c);
+    value *v = value_find(t->c, "namespace");
+    if (client)
+        (void)leat_queue_list(client, v ? v->text : NULL, offer_queue, t, NULL);
+    leat_client_close(client);
+}
+
 /* The newest dead letters of the topic, and why they are. */
 static void offer_dead(typing *t)
 {
@@ -221,6 +235,9 @@ static void offer_value(typing *t, const option *o)
     case VALUE_GROUP:
         if (t->arg_count)
             offer_live(t, t->args[0], "group");
+        break;
+    case VALUE_QUEUE:
+        offer_queues(t);
         break;
     case VALUE_FILE:
     case VALUE_REST:
@@ -287,6 +304,8 @@ static void offer_args(typing *t)
         return;
     if (strncmp(words, "@topic", 6) == 0)
         offer_arg(t, words);
+    else if (strcmp(words, "@queue") == 0 && t->arg_count == 0)
+        offer_queues(t);
     else if (strcmp(words, "@context") == 0)
         offer_contexts(t);
     else if (strcmp(words, "@command") == 0)
@@ -347,6 +366,8 @@ static void pass_word(typing *t, const char *word)
                      (k->aliases && in_words(k->aliases, word))))
             t->command = k;
     }
+    if (t->command)
+        add_values(t->c, t->command->options); /* see keep */
     for (const group *g = groups; !t->command && !t->group && g->noun; g++)
         if (in_words(g->aliases, word))
             t->group = g;

@@ -91,7 +91,7 @@ static bool describes_message(const char *s)
         "LEAT_TOPIC=",       "LEAT_PARTITION=",     "LEAT_POSITION=",
         "LEAT_ID=",          "LEAT_KEY=",           "LEAT_TYPE=",
         "LEAT_ATTEMPT=",     "LEAT_FENCE=",         "LEAT_HEADER_",
-        "LEAT_ORIGINAL_ID=", "LEAT_REPLAYED_FROM=",
+        "LEAT_ORIGINAL_ID=", "LEAT_REPLAYED_FROM=", "LEAT_QUEUE=",
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(s, names[i], strlen(names[i])) == 0)
@@ -150,22 +150,31 @@ static void set_original(vars *v, const leat_msg *m)
             set_var(v, "LEAT_ORIGINAL_ID", m->headers[i].value);
 }
 
-static void make_vars(vars *v, const sighting *m, const leat_delivery *d)
+static void set_place(vars *v, const sighting *m, const leat_delivery *d)
 {
     char text[POSITION_TEXT];
-    for (char **e = environ; *e; e++)
-        if (!describes_message(*e))
-            add_var(v, *e);
-    v->own = v->count;
+    if (m->queue.n) {
+        set_var(v, "LEAT_QUEUE", m->queue);
+        return;
+    }
     set_var(v, "LEAT_TOPIC", leat_str(m->topic));
     if (m->partition >= 0)
         set_number(v, "LEAT_PARTITION", (uint64_t)m->partition);
     set_var(v, "LEAT_POSITION", leat_str(position_text(m->position, text)));
+    set_number(v, "LEAT_FENCE", leat_delivery_fence(d));
+}
+
+static void make_vars(vars *v, const sighting *m, const leat_delivery *d)
+{
+    for (char **e = environ; *e; e++)
+        if (!describes_message(*e))
+            add_var(v, *e);
+    v->own = v->count;
+    set_place(v, m, d);
     set_var(v, "LEAT_ID", m->msg->id);
     set_var(v, "LEAT_KEY", m->msg->key);
     set_var(v, "LEAT_TYPE", m->msg->type);
     set_number(v, "LEAT_ATTEMPT", leat_delivery_attempt(d));
-    set_number(v, "LEAT_FENCE", leat_delivery_fence(d));
     set_original(v, m->msg);
     set_var(v, "LEAT_REPLAYED_FROM", leat_delivery_replayed_from(d));
     for (size_t i = 0; i < m->msg->header_count; i++)
@@ -461,6 +470,39 @@ ran program_run(char **argv, const sighting *m, int64_t max_ms, leat_ctx *x)
     (void)fcntl(in[1], F_SETFL, O_NONBLOCK);
     (void)fcntl(err[0], F_SETFL, O_NONBLOCK);
     return watch(pid, in[1], err[0], m->msg->body, max_ms, x);
+}
+
+/* ---- the words -------------------------------------------------------- */
+
+static void shorten(char *text, size_t most)
+{
+    size_t n = strlen(text);
+    if (n <= most)
+        return;
+    for (n = most; n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80; n--)
+        ;
+    text[n] = '\0';
+}
+
+char *ran_reason(const ran *r)
+{
+    char what[48] = "over --max-time and killed";
+    if (r->how == RAN_EXITED)
+        snprintf(what, sizeof what, "exit status %d", r->status);
+    else if (r->how == RAN_KILLED)
+        snprintf(what, sizeof what, "killed by signal %d", r->status);
+    char *said = printable(r->said, strlen(r->said));
+    char *reason = format("%s%s%s", what, said[0] ? ": " : "", said);
+    free(said);
+    shorten(reason, REASON_MAX);
+    return reason;
+}
+
+char **program_get(cli *c, char *by_name[2])
+{
+    by_name[0] = value_find(c, "exec")->text;
+    by_name[1] = NULL;
+    return c->rest_count ? c->rest : by_name[0] ? by_name : NULL;
 }
 
 bool program_exists(const char *name)

@@ -6,9 +6,13 @@
 
 #include "cli.h"
 
+#include <pthread.h>
+
 enum {
-    MAX_PROGRAMS = 256, /* at once                                  */
-    SAID_MAX = 224      /* bytes of the last line a program has said */
+    MAX_PROGRAMS = 256,   /* at once                                  */
+    SAID_MAX = 224,       /* bytes of the last line a program has said */
+    REASON_MAX = 255,     /* as many as the library keeps             */
+    NOT_STARTED_MS = 1000 /* until a program is tried to start again */
 };
 
 typedef enum ran_how {
@@ -29,10 +33,46 @@ typedef struct ran {
  * writes to stderr is written to ours. */
 ran program_run(char **argv, const sighting *m, int64_t max_ms, leat_ctx *x);
 
+/* "exit status 3: no such customer", no longer than the library keeps and no
+ * letter cut in two; malloced. */
+char *ran_reason(const ran *r);
+
+/* The program that --exec, or the words after --, name; NULL: none.  by_name is
+ * the caller's room. */
+char **program_get(cli *c, char *by_name[2]);
+
 /* Is there such a program, in PATH where the name has no slash? */
 bool program_exists(const char *name);
 
 /* Kill all that run; may be called by a signal's handler. */
 void programs_kill(void);
+
+/* ---- how many may begin (gate.c) -------------------------------------- */
+
+typedef struct gate {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int64_t limit;           /* 0: none                                  */
+    int64_t begun, finished; /* for the limit: finished is part of begun */
+    bool shut;               /* something went wrong: none may begin     */
+    bool stopping;           /* who waits leaves                         */
+} gate;
+
+#define GATE(most)                                                             \
+    {                                                                          \
+        .lock = PTHREAD_MUTEX_INITIALIZER,                                     \
+        .changed = PTHREAD_COND_INITIALIZER, .limit = (most)                   \
+    }
+
+/* Wait for a place; false: there will be none. */
+bool gate_enter(gate *g);
+void gate_leave(gate *g, bool finished);
+/* One that ended without entering. */
+void gate_count(gate *g);
+/* The limit is, or it is shut. */
+bool gate_reached(gate *g);
+void gate_stop(gate *g);
+/* Wait, unless it stops. */
+void gate_pause(gate *g, int64_t ms);
 
 #endif

@@ -351,6 +351,26 @@ static void json_list(leat_json *j, const char *key, const char *s)
     leat_json_end(j);
 }
 
+static bool is_shown(const output *o, const char *name)
+{
+    for (size_t i = 0; i < o->shown_count; i++)
+        if (strcmp(column_at(o, i)->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* What is not text is <name>_base64, as in what prints messages. */
+static void json_bytes(const output *o, leat_json *j, const char *name,
+                       leat_bytes b)
+{
+    char *other = format("%s_base64", name);
+    if (is_utf8(b))
+        leat_json_text(j, name, b);
+    else if (!is_shown(o, other))
+        leat_json_base64(j, other, b);
+    free(other);
+}
+
 static void json_cell(const output *o, leat_json *j, const column *c,
                       const cell *x)
 {
@@ -362,7 +382,7 @@ static void json_cell(const output *o, leat_json *j, const column *c,
     switch (c->kind) {
     case COLUMN_TEXT:
     case COLUMN_SENTENCE:
-        leat_json_text(j, c->name, leat_mem(x->text, x->n));
+        json_bytes(o, j, c->name, leat_mem(x->text, x->n));
         break;
     case COLUMN_LIST:
     case COLUMN_LINES:

@@ -163,7 +163,7 @@ static const choice *pick(parser *p, const choice *list, size_t n,
     return NULL;
 }
 
-static void add_values(cli *c, const option *list)
+void add_values(cli *c, const option *list)
 {
     for (const option *o = list; o && o->name; o++)
         c->values[c->value_count++] = (value){ .option = o };

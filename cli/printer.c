@@ -1,5 +1,5 @@
 /*
- * printer.c: messages on stdout, for tail and consume.
+ * printer.c: messages on stdout, of topics and of queues.
  *
  *   lines     by --format; on a terminal, and with --format, --raw or -o table
  *   rows      tsv (the default in a pipe) and csv, through output.c
@@ -15,12 +15,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define LINE_FORMAT "%p %i %k %v\\n"
-
 typedef enum shape { LINES, ROWS, OBJECTS } shape;
 
 struct printer {
     shape shape;
+    print_kind what;
     const char *format;
     bool plain;  /* the format is ours: more may be said on a line */
     bool escape; /* what a terminal could take for a command       */
@@ -30,12 +29,48 @@ struct printer {
     uint64_t count;
 };
 
-static const column columns[] = {
+static const column topic_columns[] = {
     { "partition", COLUMN_ID, false }, { "position", COLUMN_TEXT, false },
     { "key", COLUMN_TEXT, false },     { "body", COLUMN_TEXT, false },
     { "error", COLUMN_TEXT, false },   { "topic", COLUMN_TEXT, true },
     { "time", COLUMN_TIME, true },     { "id", COLUMN_TEXT, true },
     { "type", COLUMN_TEXT, true },     { "headers", COLUMN_TEXT, true },
+};
+
+static const column received_columns[] = {
+    { "receipt", COLUMN_TEXT, false },   { "receives", COLUMN_COUNT, false },
+    { "sent", COLUMN_TIME, false },      { "body", COLUMN_TEXT, false },
+    { "error", COLUMN_TEXT, false },     { "id", COLUMN_TEXT, true },
+    { "queue", COLUMN_TEXT, true },      { "group", COLUMN_TEXT, true },
+    { "key", COLUMN_TEXT, true },        { "type", COLUMN_TEXT, true },
+    { "time", COLUMN_TIME, true },       { "reason", COLUMN_TEXT, true },
+    { "attributes", COLUMN_TEXT, true },
+};
+
+/* The same without a receipt. */
+static const column seen_columns[] = {
+    { "id", COLUMN_TEXT, false },    { "receives", COLUMN_COUNT, false },
+    { "sent", COLUMN_TIME, false },  { "body", COLUMN_TEXT, false },
+    { "error", COLUMN_TEXT, false }, { "queue", COLUMN_TEXT, true },
+    { "group", COLUMN_TEXT, true },  { "key", COLUMN_TEXT, true },
+    { "type", COLUMN_TEXT, true },   { "time", COLUMN_TIME, true },
+    { "reason", COLUMN_TEXT, true }, { "attributes", COLUMN_TEXT, true },
+};
+
+static const struct {
+    const column *columns;
+    size_t count;
+    const char *line;  /* the format on a terminal */
+    const char *items; /* of a format              */
+} kinds[] = {
+    [PRINT_TOPIC] = { topic_columns,
+                      sizeof topic_columns / sizeof *topic_columns,
+                      "%p %i %k %v\\n", "tpiIkydhnv%" },
+    [PRINT_RECEIVED] = { received_columns,
+                         sizeof received_columns / sizeof *received_columns,
+                         "%r\\n  %v\\n", "qrcgseIkydhnv%" },
+    [PRINT_SEEN] = { seen_columns, sizeof seen_columns / sizeof *seen_columns,
+                     "%I %c %v\\n", "qcgseIkydhnv%" },
 };
 
 /* ---- lines ------------------------------------------------------------ */
@@ -65,10 +100,37 @@ static void put_headers(const printer *p, const leat_msg *m, char between)
     }
 }
 
+static void put_time(const printer *p, int64_t ms)
+{
+    char *time = ms ? time_text(ms, p->utc) : copy("");
+    fputs(time, stdout);
+    free(time);
+}
+
 static void put_item(const printer *p, char item, const sighting *m)
 {
-    char text[POSITION_TEXT], *time;
+    char text[POSITION_TEXT], *receipt;
     switch (item) {
+    case 'q':
+        put_bytes(p, m->queue);
+        break;
+    case 'r':
+        receipt = receipt_text(m->receipt);
+        fputs(receipt, stdout);
+        free(receipt);
+        break;
+    case 'c':
+        printf("%u", m->receives);
+        break;
+    case 'g':
+        put_bytes(p, m->group);
+        break;
+    case 'e':
+        put_bytes(p, m->reason);
+        break;
+    case 's':
+        put_time(p, m->sent_ms);
+        break;
     case 't':
         put_bytes(p, leat_str(m->topic));
         break;
@@ -88,9 +150,7 @@ static void put_item(const printer *p, char item, const sighting *m)
         put_bytes(p, m->msg->type);
         break;
     case 'd':
-        time = m->msg->time_ms ? time_text(m->msg->time_ms, p->utc) : copy("");
-        fputs(time, stdout);
-        free(time);
+        put_time(p, m->msg->time_ms);
         break;
     case 'h':
         put_headers(p, m->msg, ':');
@@ -123,31 +183,67 @@ static void put_line(const printer *p, const sighting *m)
         else
             putchar(*s);
     }
+    if (p->plain && m->reason.n) {
+        fputs("  reason: ", stdout);
+        put_bytes(p, m->reason);
+        putchar('\n');
+    }
+}
+
+/* Malloced. */
+static char *where_text(const printer *p, const sighting *m)
+{
+    char text[POSITION_TEXT];
+    if (p->what == PRINT_RECEIVED)
+        return receipt_text(m->receipt);
+    if (p->what == PRINT_SEEN)
+        return printable(m->msg->id.p ? m->msg->id.p : "", m->msg->id.n);
+    position_text(m->position, text);
+    return format(p->plain ? "%lld %s" : "partition %lld: %s",
+                  (long long)m->partition, text);
 }
 
 /* A line of our own shows it; a form that somebody asked for is not broken. */
 static void put_bad_line(const printer *p, const sighting *m)
 {
-    char text[POSITION_TEXT];
-    position_text(m->position, text);
+    char *where = where_text(p, m);
     if (!p->plain) {
-        note("partition %lld: %s is no message: %s", (long long)m->partition,
-             text, m->error->msg);
+        note("%s is no message: %s", where, m->error->msg);
+        free(where);
         return;
     }
-    printf("%lld %s (no message: ", (long long)m->partition, text);
+    printf("%s (no message: ", where);
+    free(where);
     put_bytes(p, leat_str(m->error->msg));
     fputs(") ", stdout);
     put_headers(p, m->msg, '=');
     putchar('\n');
 }
 
-static bool format_ok(const char *format)
+static bool format_ok(const char *format, const char *items)
 {
     for (const char *s = format; *s; s++)
-        if (*s == '%' && (!s[1] || !strchr("tpiIkydhnv%", *++s)))
+        if (*s == '%' && (!s[1] || !strchr(items, *++s)))
             return false;
     return true;
+}
+
+/* "%t %p ..."; malloced. */
+static char *items_text(const char *items)
+{
+    char *text = grab(strlen(items) * 3 + 1);
+    for (size_t i = 0; items[i]; i++)
+        snprintf(text + strlen(text), 4, "%s%%%c", i ? " " : "", items[i]);
+    return text;
+}
+
+static int bad_format(const char *form, const char *items)
+{
+    char *list = items_text(items);
+    int code = fail(EXIT_USAGE, list,
+                    "--format: '%s' has an item that is none of these", form);
+    free(list);
+    return code;
 }
 
 /* ---- rows ------------------------------------------------------------- */
@@ -180,10 +276,31 @@ static void bytes_or_null(output *o, leat_bytes b)
         output_null(o);
 }
 
-static int put_row(printer *p, const sighting *m)
+static void put_received(printer *p, const sighting *m)
 {
-    size_t n = 0;
-    char *headers = headers_text(m->msg, &n);
+    if (p->what == PRINT_RECEIVED) {
+        char *receipt = receipt_text(m->receipt);
+        output_text(p->rows, receipt);
+        free(receipt);
+    } else {
+        bytes_or_null(p->rows, m->msg->id);
+    }
+    output_number(p->rows, m->receives);
+    output_number(p->rows, m->sent_ms);
+    bytes_or_null(p->rows, m->msg->body);
+    output_text(p->rows, m->error ? m->error->msg : NULL);
+    if (p->what == PRINT_RECEIVED)
+        bytes_or_null(p->rows, m->msg->id);
+    bytes_or_null(p->rows, m->queue);
+    bytes_or_null(p->rows, m->group);
+    bytes_or_null(p->rows, m->msg->key);
+    bytes_or_null(p->rows, m->msg->type);
+    output_count(p->rows, m->msg->time_ms ? m->msg->time_ms : -1);
+    bytes_or_null(p->rows, m->reason);
+}
+
+static void put_read(printer *p, const sighting *m)
+{
     output_count(p->rows, m->partition);
     output_position(p->rows, m->position);
     bytes_or_null(p->rows, m->msg->key);
@@ -193,6 +310,13 @@ static int put_row(printer *p, const sighting *m)
     output_count(p->rows, m->msg->time_ms ? m->msg->time_ms : -1);
     bytes_or_null(p->rows, m->msg->id);
     bytes_or_null(p->rows, m->msg->type);
+}
+
+static int put_row(printer *p, const sighting *m)
+{
+    size_t n = 0;
+    char *headers = headers_text(m->msg, &n);
+    (p->what == PRINT_TOPIC ? put_read : put_received)(p, m);
     bytes_or_null(p->rows, leat_mem(headers, n));
     free(headers);
     return output_flush(p->rows);
@@ -247,24 +371,49 @@ static void json_message(printer *p, const leat_msg *m)
     else
         leat_json_null(j, "time");
     free(time);
-    json_pairs(j, "headers", m);
+    json_pairs(j, p->what == PRINT_TOPIC ? "headers" : "attributes", m);
     if (m->body.n == 0)
         leat_json_str(j, "data", "");
     else
         json_bytes(j, "data", m->body);
 }
 
-static int put_object(printer *p, const sighting *m)
+static void json_place(leat_json *j, const sighting *m)
 {
     char text[POSITION_TEXT];
-    leat_error err = { 0 };
-    leat_json *j = p->json;
-    leat_json_clear(j);
-    leat_json_object(j, NULL);
     leat_json_str(j, "topic", m->topic);
     if (m->partition >= 0)
         leat_json_int(j, "partition", m->partition);
     leat_json_str(j, "position", position_text(m->position, text));
+}
+
+static void json_receive(const printer *p, const sighting *m)
+{
+    leat_json *j = p->json;
+    char *time = time_text(m->sent_ms, p->utc);
+    leat_json_text(j, "queue", m->queue);
+    if (p->what == PRINT_RECEIVED) {
+        char *receipt = receipt_text(m->receipt);
+        leat_json_str(j, "receipt", receipt);
+        free(receipt);
+    }
+    leat_json_int(j, "receives", m->receives);
+    leat_json_str(j, "sent", time);
+    json_some(j, "group", m->group);
+    json_some(j, "reason", m->reason);
+    free(time);
+}
+
+static int put_object(printer *p, const sighting *m)
+{
+    leat_error err = { 0 };
+    leat_json *j = p->json;
+    leat_json_clear(j);
+    leat_json_object(j, NULL);
+    if (p->what == PRINT_TOPIC)
+        json_place(j, m);
+    else
+        json_receive(p, m);
     if (m->error) {
         leat_json_str(j, "error", m->error->msg);
         json_pairs(j, "fields", m->msg);
@@ -293,16 +442,14 @@ static shape shape_of(const char *form, bool lines)
     return lines || (form && strcmp(form, "table") == 0) ? LINES : ROWS;
 }
 
-printer *printer_open(cli *c, int *code)
+printer *printer_open(cli *c, print_kind what, int *code)
 {
     const char *form = value_text(c, "output");
     const char *format = value_text(c, "format");
     bool raw = value_on(c, "raw"), tty = isatty(STDOUT_FILENO) == 1;
     *code = 0;
-    if (format && !format_ok(format)) {
-        *code = fail(EXIT_USAGE, "%t %p %i %I %k %y %d %h %n %v %%",
-                     "--format: '%s' has an item that is none of these",
-                     format);
+    if (format && !format_ok(format, kinds[what].items)) {
+        *code = bad_format(format, kinds[what].items);
         return NULL;
     }
     if (format && form && strcmp(form, "table") != 0) {
@@ -313,16 +460,17 @@ printer *printer_open(cli *c, int *code)
         return NULL;
     }
     printer *p = grab(sizeof *p);
+    p->what = what;
     p->shape = shape_of(form, format || raw || (tty && !form));
-    p->format = format ? format : raw ? "%v\\n" : LINE_FORMAT;
+    p->format = format ? format : raw ? "%v\\n" : kinds[what].line;
     p->plain = !format && !raw;
     p->escape = !raw && tty;
     p->utc = value_on(c, "utc");
     p->array = form && strcmp(form, "json") == 0;
     leat_error err = { 0 };
     if (p->shape == ROWS)
-        p->rows = output_open(c, columns, sizeof columns / sizeof *columns,
-                              false, code);
+        p->rows = output_open(c, kinds[what].columns, kinds[what].count, false,
+                              code);
     else if (p->shape == OBJECTS && !(p->json = leat_json_new(&err)))
         *code = fail_with("json", &err, NULL);
     if (*code == 0)

@@ -56,6 +56,11 @@ char *format(const char *fmt, ...)
     return grabbed(p);
 }
 
+const char *plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 int64_t now_ns(void)
 {
     struct timespec t;
@@ -127,6 +132,68 @@ char *slurp(int fd, size_t limit, size_t *n)
 fail:
     free(p);
     return NULL;
+}
+
+/* Take ".789" off the front; what is beyond milliseconds is ignored. */
+static int64_t fraction(const char **s)
+{
+    int64_t ms = 0;
+    int digits = 0;
+    if (**s != '.')
+        return 0;
+    for (++*s; **s >= '0' && **s <= '9'; ++*s, digits++)
+        ms = digits < 3 ? ms * 10 + (**s - '0') : ms;
+    for (; digits > 0 && digits < 3; digits++)
+        ms *= 10;
+    return ms;
+}
+
+/* "Z" or "+01:00" in seconds. */
+static bool zone(const char *s, int64_t *out)
+{
+    char *end = NULL;
+    *out = 0;
+    if (strcmp(s, "Z") == 0)
+        return true;
+    if ((*s != '+' && *s != '-') || strlen(s) != 6 || s[3] != ':')
+        return false;
+    long hours = strtol(s + 1, &end, 10);
+    if (end != s + 3)
+        return false;
+    long minutes = strtol(s + 4, &end, 10);
+    *out = (hours * 60 + minutes) * (*s == '-' ? -60 : 60);
+    return *end == '\0' && hours >= 0 && minutes >= 0;
+}
+
+/* What stands behind the seconds; without a zone it is the local time. */
+static bool rest_of_time(const char *s, struct tm *tm, int64_t *ms)
+{
+    int64_t part = fraction(&s), off = 0;
+    tm->tm_isdst = -1;
+    if (*s != '\0' && !zone(s, &off))
+        return false;
+    time_t at = *s != '\0' ? timegm(tm) : mktime(tm);
+    *ms = ((int64_t)at - off) * 1000 + part;
+    return at > 0;
+}
+
+bool time_parse(const char *text, int64_t *ms)
+{
+    static const char *const forms[] = { "%Y-%m-%dT%H:%M:%S",
+                                         "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M",
+                                         "%Y-%m-%d" };
+    char *end = NULL;
+    if (text[0] == '@') {
+        *ms = strtoll(text + 1, &end, 10);
+        return end > text + 1 && *end == '\0' && *ms > 0;
+    }
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        struct tm tm = { 0 };
+        end = strptime(text, forms[i], &tm);
+        if (end && (i < 3 || *end == '\0'))
+            return rest_of_time(end, &tm, ms);
+    }
+    return false;
 }
 
 /* The first signal asks, the second ends at once. */

@@ -76,6 +76,8 @@ typedef struct leat_topic_info {
     double rate;   /* -1: one is not known          */
     int64_t dead;
     int64_t delayed;
+    leat_position first; /* the oldest and the newest entry of all; zero  */
+    leat_position last;  /* where there is none                           */
 } leat_topic_info;
 
 /* LEAT_ENOENT: no such topic, nor a stream of that name. */

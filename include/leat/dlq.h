@@ -66,7 +66,8 @@ typedef struct leat_dead {
                             /* dead-letter policy has put another           */
     leat_bytes first_error, last_error;
     int64_t first_ms, last_ms; /* when it failed, since 1970; 0: not known  */
-    int64_t dead_ms;           /* when it died: the time of its id          */
+    int64_t dead_ms;           /* when it died, or was edited: the time of  */
+                               /* its id                                    */
     uint64_t fence;            /* the epoch of the lease under which it did */
     const char *replayed_from; /* its id when it was replayed last; "": it  */
                                /* was not                                   */

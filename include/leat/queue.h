@@ -47,7 +47,8 @@ typedef struct leat_queue leat_queue;
 /* Whose keys and bytes. */
 typedef enum leat_queue_profile {
     LEAT_QUEUE_NATIVE = 0,
-    LEAT_QUEUE_REDOWL /* shares queues with Go programs that use redowl */
+    LEAT_QUEUE_REDOWL /* shares queues with Go programs that use redowl: */
+                      /* settings are the handle's, see docs/queues.md   */
 } leat_queue_profile;
 
 /* The settings of a queue are kept with it.  Opening takes zero for "as it
@@ -130,6 +131,7 @@ typedef struct leat_queue_item {
     uint32_t receives;       /* this one counted                             */
     int64_t sent_ms;         /* the server's clock                           */
     const leat_error *error; /* why it could not be decoded; NULL: it could  */
+    leat_bytes reason;       /* of a dead letter; empty: none was given      */
 } leat_queue_item;
 
 typedef struct leat_queue_batch leat_queue_batch;
@@ -179,13 +181,15 @@ LEAT_API leat_code leat_queue_reject(leat_queue *q, leat_bytes receipt,
                                      const char *reason, leat_error *err);
 
 /* Keep a message hidden while it is worked on: a thread of the queue extends it
- * at a third of its visibility until the hold ends.  ms: as of a receive. */
+ * at once and then at a third of its visibility until the hold ends, which is
+ * before the queue is closed.  ms: as of a receive.  LEAT_ESTALE: it is no
+ * longer this receipt's. */
 typedef struct leat_queue_hold leat_queue_hold;
 LEAT_API leat_queue_hold *leat_queue_hold_start(leat_queue *q,
                                                 leat_bytes receipt, int64_t ms,
                                                 leat_error *err);
 
-/* No longer ours: give up soon. */
+/* No longer ours, or its time is over as nothing could extend it: give up. */
 LEAT_API bool leat_queue_hold_lost(leat_queue_hold *h);
 
 /* NULL is accepted. */
@@ -258,9 +262,10 @@ typedef void leat_queue_event_fn(void *arg, const leat_queue_event *e,
 
 typedef struct leat_queue_watch leat_queue_watch;
 
-/* Hear of a queue, or with name NULL of every queue under the prefix; fn runs
- * on a thread of the watch.  Goes on after a lost connection; `durable` reads
- * the capped stream and misses nothing that is still in it. */
+/* Hear of a queue, or with name NULL of every queue under the prefix: of all
+ * that happens from now on; fn runs on a thread of the watch.  Goes on after a
+ * lost connection; `durable` reads the capped stream and misses nothing that is
+ * still in it. */
 LEAT_API leat_queue_watch *
 leat_queue_watch_open(leat_client *c, const char *name,
                       const leat_queue_opts *opts, bool durable,

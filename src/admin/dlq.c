@@ -138,9 +138,11 @@ leat_code leat__dlq_run(const leat_dlq *d, const leat__script *s,
         memcpy(argv + 3 + nkeys, args, nargs * sizeof *argv);
     size_t n = 3 + nkeys + nargs;
     leat_code code = leat_client_call(d->at.client, argv, n, NULL, out, &lost);
-    *again = code == LEAT_EUNKNOWN;
-    if (*again || code == LEAT_ECONN || code == LEAT_EREADONLY ||
-        code == LEAT_EBUSY)
+    /* The second call asks until it is answered, so that its own first try may
+     * have done it, too. */
+    *again = code == LEAT_EUNKNOWN || code == LEAT_ECONN ||
+             code == LEAT_EREADONLY || code == LEAT_EBUSY;
+    if (*again)
         code = leat_client_call(d->at.client, argv, n,
                                 &(leat_call_opts){ .idempotent = true }, out,
                                 err);

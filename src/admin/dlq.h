@@ -14,7 +14,8 @@
  *     handed out, f failures told, fm lm first and last failure in ms, fe le
  *     first and last error, e epoch, r id when it was replayed last, x names
  *     and values that the policy added, each "<length>:<bytes>", ed when it was
- *     edited in ms, c number of the message's fields, and behind it these
+ *     edited in ms, c number of the message's fields, and behind it these; of
+ *     very many one "@packed", as kept.lua packs them
  *
  * Written by bury in topic/lua/move.lua and by edit.lua.
  */

@@ -83,7 +83,8 @@ static void judge(const leat__batch *b, const char *id, char answer, bool again,
                    id);
     else if (answer == '0')
         leat__fail(e, LEAT_ENOENT,
-                   "dead letter %s is gone: another has replayed or removed it",
+                   "there is no dead letter %s: it was replayed or removed, or "
+                   "never was",
                    id);
     else if (answer == '2')
         leat__fail(e, LEAT_EBUSY,
@@ -365,6 +366,19 @@ static leat_code refuse(job *j, leat__dead_at at, const leat_error *e,
     return LEAT_OK;
 }
 
+/* Somebody else may have put anything there; what is no name makes no key. */
+static leat_code refuse_group(job *j, leat__dead_at at, leat_error *err)
+{
+    char id[LEAT_DEAD_ID];
+    leat_error e = { 0 };
+    leat__dead_at_format(at, id);
+    leat__fail(&e, LEAT_EINVAL,
+               "the group of dead letter %s has a name that none can have: "
+               "republish it or remove it",
+               id);
+    return refuse(j, at, &e, err);
+}
+
 static leat_code take(job *j, leat__dead_at at, const leat__letter *x,
                       leat_error *err)
 {
@@ -375,6 +389,8 @@ static leat_code take(job *j, leat__dead_at at, const leat__letter *x,
         name, batch_key(at.partition, group, name, sizeof name));
     leat__batch *b = leat__map_get(&j->open, key);
     j->taken++;
+    if (*group && leat__name_check("group", group, NULL) != LEAT_OK)
+        return refuse_group(j, at, err);
     if (!b && !(b = batch_new(j, at.partition, group, key, err)))
         return LEAT_ENOMEM;
     size_t before = b->bytes;

@@ -132,6 +132,21 @@ static leat_code clear_dead(leat_client *c, const char *topic,
     return rc;
 }
 
+static leat_code remove_idle(leat_client *c, const char *topic,
+                             const char *group, const char *prefix,
+                             leat_error *err)
+{
+    leat__admin a;
+    leat_code rc = leat__admin_open(&a, c, topic, group, prefix, err);
+    const removal x = { .conn = a.conn, .topic = &a.topic };
+    if (rc == LEAT_OK)
+        rc = unlink_group(&x, group, true, err);
+    if (rc == LEAT_OK)
+        rc = unlist_group(&x, leat_str(group), err);
+    leat__admin_close(&a);
+    return rc;
+}
+
 leat_code leat_group_remove(leat_client *c, const char *topic,
                             const char *group, const leat_remove_opts *opts,
                             leat_error *err)
@@ -141,15 +156,12 @@ leat_code leat_group_remove(leat_client *c, const char *topic,
     leat_code rc = leat__admin_open(&a, c, topic, group, o.prefix, err);
     if (rc == LEAT_OK)
         rc = leat__admin_idle(&a, o.force, err);
-    removal x = { .conn = a.conn, .topic = &a.topic };
-    if (rc == LEAT_OK && !o.dry_run && o.dead)
+    leat__admin_close(&a); /* it may be the pool's only connection */
+    if (rc != LEAT_OK || o.dry_run)
+        return rc;
+    if (o.dead)
         rc = clear_dead(c, topic, group, o.prefix, err);
-    if (rc == LEAT_OK && !o.dry_run)
-        rc = unlink_group(&x, group, true, err);
-    if (rc == LEAT_OK && !o.dry_run)
-        rc = unlist_group(&x, leat_str(group), err);
-    leat__admin_close(&a);
-    return rc;
+    return rc == LEAT_OK ? remove_idle(c, topic, group, o.prefix, err) : rc;
 }
 
 /* ---- a topic ---------------------------------------------------------- */
@@ -237,17 +249,17 @@ static leat_code remove_meta(const removal *x, leat_error *err)
     return rc == LEAT_OK ? unlink_one(x, &d, err) : rc;
 }
 
-/* *was: it was listed. */
-static leat_code unlist(const removal *x, bool *was, leat_error *err)
+/* *was: it was listed; in a dry run it stays so. */
+static leat_code unlist(const removal *x, bool dry, bool *was, leat_error *err)
 {
     leat__key k;
     const leat_reply *r;
     leat__key_topics(&k, x->topic->prefix);
-    leat_code rc = leat_conn_call(x->conn,
-                                  LEAT_ARGS(leat_str("SREM"),
-                                            leat__key_bytes(&k),
-                                            leat_str(x->topic->name)),
-                                  NULL, &r, err);
+    leat_code rc = leat_conn_call(
+        x->conn,
+        LEAT_ARGS(leat_str(dry ? "SISMEMBER" : "SREM"), leat__key_bytes(&k),
+                  leat_str(x->topic->name)),
+        NULL, &r, err);
     *was = rc == LEAT_OK && leat_reply_int(r) > 0;
     return rc;
 }
@@ -260,15 +272,15 @@ static leat_code remove_all(const removal *x, leat_error *err)
         rc = remove_logs(x, err);
     if (rc == LEAT_OK)
         rc = remove_meta(x, err);
-    return rc == LEAT_OK ? unlist(x, &was, err) : rc;
+    return rc == LEAT_OK ? unlist(x, false, &was, err) : rc;
 }
 
 /* Neither meta nor stream: an earlier run may have come so far. */
-static leat_code remove_rest(const removal *x, const leat_error *none,
+static leat_code remove_rest(const removal *x, bool dry, const leat_error *none,
                              leat_error *err)
 {
     bool was;
-    leat_code rc = unlist(x, &was, err);
+    leat_code rc = unlist(x, dry, &was, err);
     if (rc != LEAT_OK || was)
         return rc;
     if (err)
@@ -276,10 +288,10 @@ static leat_code remove_rest(const removal *x, const leat_error *none,
     return none->code;
 }
 
-static leat_code refuse_legacy(const removal *x, leat_error *err)
+static leat_code refuse_legacy(const removal *x, bool dry, leat_error *err)
 {
     bool was;
-    leat_code rc = unlist(x, &was, err);
+    leat_code rc = unlist(x, dry, &was, err);
     if (rc != LEAT_OK || was)
         return rc;
     return leat__fail(err, LEAT_EINVAL,
@@ -288,31 +300,29 @@ static leat_code refuse_legacy(const removal *x, leat_error *err)
                       x->topic->name);
 }
 
-/* LEAT_EBUSY if a member of one of its groups lives. */
-static leat_code check_idle(const leat__topic_at *t, leat_conn *conn,
+/* LEAT_EBUSY if a member of one of these groups lives. */
+static leat_code check_idle(const removal *x, const leat_names *n,
                             leat_error *err)
 {
-    leat_names *n = leat_group_names(t->client, t->name, t->prefix, err);
-    leat_code rc = n ? LEAT_OK : LEAT_ECONN;
-    if (!n && err)
-        rc = err->code;
+    leat_code rc = LEAT_OK;
     for (size_t i = 0; n && rc == LEAT_OK && i < n->count; i++) {
-        leat__admin a = { .topic = *t, .group = n->name[i], .conn = conn };
+        leat__admin a = { .topic = *x->topic,
+                          .group = n->name[i],
+                          .conn = x->conn };
         if (leat__name_check("group", a.group, NULL) == LEAT_OK)
             rc = leat__admin_idle(&a, false, err);
         a.conn = NULL; /* not its own */
         leat__admin_close(&a);
     }
-    leat_names_free(n);
     return rc;
 }
 
 static leat_code remove_found(const removal *x, const leat_remove_opts *o,
-                              leat_error *err)
+                              const leat_names *groups, leat_error *err)
 {
     if (x->topic->meta.legacy)
-        return refuse_legacy(x, err);
-    leat_code rc = o->force ? LEAT_OK : check_idle(x->topic, x->conn, err);
+        return refuse_legacy(x, o->dry_run, err);
+    leat_code rc = o->force ? LEAT_OK : check_idle(x, groups, err);
     return rc == LEAT_OK && !o->dry_run ? remove_all(x, err) : rc;
 }
 
@@ -320,25 +330,28 @@ leat_code leat_topic_remove_with(leat_client *c, const char *topic,
                                  const leat_remove_opts *opts, leat_error *err)
 {
     const leat_remove_opts o = opts ? *opts : (leat_remove_opts){ 0 };
-    leat_error e = { 0 };
+    leat_error e = { 0 }, bad = { 0 };
     leat__topic_at t;
-    leat_code rc, found = leat__topic_at_init(&t, c, topic, o.prefix, &e);
-    if (found != LEAT_OK && found != LEAT_ENOENT) {
-        if (err)
-            *err = e;
-        return found;
-    }
-    leat_error lent = { 0 };
-    removal x = { .conn = leat_client_lend(c, LEND_MS, &lent), .topic = &t };
-    if (!x.conn) {
-        if (err)
-            *err = lent;
-        return lent.code;
-    }
-    rc = found == LEAT_ENOENT ? remove_rest(&x, &e, err)
-                              : remove_found(&x, &o, err);
-    leat_client_return(c, x.conn);
-    return rc;
+    leat_names *groups = NULL;
+    removal x = { .topic = &t };
+    leat_code found = leat__topic_at_init(&t, c, topic, o.prefix, &e);
+    if (found != LEAT_OK && found != LEAT_ENOENT)
+        bad = e;
+    /* Before a connection is lent, which may be the pool's only one. */
+    if (found == LEAT_OK && !o.force)
+        groups = leat_group_names(c, topic, o.prefix, &bad);
+    if (bad.code == LEAT_OK)
+        x.conn = leat_client_lend(c, LEND_MS, &bad);
+    if (bad.code == LEAT_OK && found == LEAT_ENOENT)
+        (void)!remove_rest(&x, o.dry_run, &e, &bad);
+    else if (bad.code == LEAT_OK)
+        (void)!remove_found(&x, &o, groups, &bad);
+    if (x.conn)
+        leat_client_return(c, x.conn);
+    leat_names_free(groups);
+    if (bad.code != LEAT_OK && err)
+        *err = bad;
+    return bad.code;
 }
 
 leat_code leat_topic_remove(leat_client *c, const char *name,

@@ -24,7 +24,9 @@ static inline int leat__id_cmp(leat__id a, leat__id b)
 {
     if (a.ms != b.ms)
         return a.ms < b.ms ? -1 : 1;
-    return (a.seq > b.seq) - (a.seq < b.seq);
+    if (a.seq != b.seq)
+        return a.seq < b.seq ? -1 : 1;
+    return 0;
 }
 
 #endif

@@ -228,10 +228,9 @@ static sending *add_call(settling *t, size_t from, size_t to, bool done)
     const pool_queue *q = t->slot[from]->lot->queue;
     t->sendings[i] = (sending){ .of = t, .from = from, .to = to, .again = "0" };
     t->keys[i] = leat__key_bytes(&t->s->shards[q->shard].due);
-    t->calls[i] = (queue_call){ .name = q->name,
+    t->calls[i] = (queue_call){ .client = t->s->client,
+                                .name = q->name,
                                 .key = t->keys[i],
-                                .keys = &t->keys[i],
-                                .key_count = 1,
                                 .script = done ? &leat__script_pool_done
                                                : &leat__script_queue_change,
                                 .args = t->args + t->used,

@@ -196,10 +196,11 @@ static size_t plan_look(pool_source *s, looking *l, unsigned *which,
     }
     for (size_t i = 0; i < keys; i += apart ? 1 : keys) {
         l[calls] = (looking){ s, (unsigned)i, l->most, l->named, which };
-        t->calls[calls] = (queue_call){ .name = s->prefix,
+        t->calls[calls] = (queue_call){ .client = s->client,
+                                        .name = s->prefix,
                                         .key = t->keys[i],
                                         .keys = &t->keys[i],
-                                        .key_count = apart ? 1 : keys,
+                                        .key_count = apart ? 0 : keys,
                                         .script = &leat__script_pool_look,
                                         .args = args,
                                         .n = 2,
@@ -433,10 +434,9 @@ static void add_call(pool_source *s, size_t *n, const leat__script *script,
     pool_taking *t = s->taking;
     leat_bytes *key = &t->keys[turn->shard];
     *key = leat__key_bytes(&s->shards[turn->shard].due);
-    t->calls[*n] = (queue_call){ .name = s->prefix,
+    t->calls[*n] = (queue_call){ .client = s->client,
+                                 .name = s->prefix,
                                  .key = *key,
-                                 .keys = key,
-                                 .key_count = 1,
                                  .script = script,
                                  .args = args,
                                  .n = argc,

@@ -2,7 +2,6 @@
  * batch.c: what was received, in one piece of memory.
  */
 #include "base/mem.h"
-#include "queue/pack.h"
 #include "queue/queue.h"
 
 #include <string.h>
@@ -60,26 +59,20 @@ static leat_code keep_raw(leat_queue_batch *b, size_t i, leat_bytes value,
 }
 
 static leat_code fill(leat_queue_batch *b, size_t i, leat_bytes receipt,
-                      leat_bytes value, bool fifo, leat_error *err)
+                      leat_bytes value, const queue_profile *p, bool fifo,
+                      leat_error *err)
 {
     leat_error e;
-    leat__receipt r;
     leat_queue_item *it = &b->items[i];
-    if (!leat__receipt_parse(receipt, fifo, &r))
-        return leat__fail(err, LEAT_EPROTO,
-                          "the server gave a receipt that is none");
     it->receipt = receipt;
-    it->group = r.group;
-    it->receives = r.receives;
-    it->sent_ms = r.sent_ms;
-    leat_code rc = leat__queue_unpack(value, b->fields, &it->msg, &e);
+    leat_code rc = p->unpack(receipt, value, fifo, b->fields, it, &e);
     if (rc == LEAT_ENOMEM)
         return leat__fail(err, LEAT_ENOMEM, "no memory for a message");
-    if (rc != LEAT_OK) {
-        it->msg = (leat_msg){ .id = r.id };
-        return keep_raw(b, i, value, &e, err);
-    }
-    return LEAT_OK;
+    if (rc == LEAT_EPROTO && err)
+        *err = e;
+    if (rc == LEAT_OK || rc == LEAT_EPROTO)
+        return rc;
+    return keep_raw(b, i, value, &e, err);
 }
 
 static leat_bytes copy(char **to, const leat_reply *r)
@@ -92,12 +85,13 @@ static leat_bytes copy(char **to, const leat_reply *r)
     return out;
 }
 
-leat_queue_batch *leat__batch_read(const leat_reply *r, bool fifo,
-                                   leat_error *err)
+/* Each message is so many parts: receipt, value, and perhaps a reason. */
+static leat_queue_batch *read_parts(const queue_profile *p, const leat_reply *r,
+                                    size_t parts, bool fifo, leat_error *err)
 {
-    size_t n = (leat_reply_len(r) - 2) / 2, size = 0;
+    size_t n = (leat_reply_len(r) - 2) / parts, size = 0;
     const leat_reply *first = leat_reply_at(r, 2), *at = first;
-    for (size_t i = 0; i < 2 * n; i++, at = leat_reply_next(at))
+    for (size_t i = 0; i < parts * n; i++, at = leat_reply_next(at))
         size += leat_reply_bytes(at).n;
     leat_queue_batch *b = leat__zalloc(sizeof *b + n * sizeof *b->items + size,
                                        err);
@@ -116,10 +110,27 @@ leat_queue_batch *leat__batch_read(const leat_reply *r, bool fifo,
         at = leat_reply_next(at);
         leat_bytes value = copy(&to, at);
         at = leat_reply_next(at);
-        rc = fill(b, i, receipt, value, fifo, err);
+        rc = fill(b, i, receipt, value, p, fifo, err);
+        if (parts > 2) {
+            b->items[i].reason = copy(&to, at);
+            at = leat_reply_next(at);
+        }
     }
     if (rc == LEAT_OK)
         return b;
     leat_queue_batch_free(b);
     return NULL;
+}
+
+leat_queue_batch *leat__batch_read(const leat_reply *r, bool fifo,
+                                   leat_error *err)
+{
+    return read_parts(&leat__queue_native, r, 2, fifo, err);
+}
+
+leat_queue_batch *leat__batch_read_as(const queue_profile *p,
+                                      const leat_reply *r, bool fifo, bool dead,
+                                      leat_error *err)
+{
+    return read_parts(p, r, dead ? 3 : 2, fifo, err);
 }

@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FIRST_RETRY_MS = 10, TRIES = 3, KEYS = 5 };
+enum { FIRST_RETRY_MS = 10, MAX_RETRY_MS = 200, TRIES = 3 };
 
 /* ---- one try ---------------------------------------------------------- */
 
@@ -64,30 +64,28 @@ static void on_proof(void *arg, const leat_reply *r, const leat_error *e)
     }
 }
 
-/* While a slot moves, a node has some of its keys.  What a command names is
- * looked for by the server, which says TRYAGAIN; what a script finds out by
- * itself is not.  So on a cluster the keys of the queue are named, too. */
-static size_t name_keys(const queue_call *c, leat__key *room, leat_bytes *keys)
+size_t leat__queue_keys(leat_client *client, leat_bytes due, leat__key *whole,
+                        leat_bytes keys[LEAT__QUEUE_KEYS])
 {
-    static const char *const what[] = { "conf", "ready", "body", "stat" };
-    size_t n = 0;
-    keys[n++] = c->key;
-    if (!leat__client_clustered(c->client) || !c->prefix)
-        return n;
-    for (size_t i = 0; i < KEYS - 1; i++) {
-        leat__key_queue(&room[i], c->prefix, c->name, what[i]);
-        keys[n++] = leat__key_bytes(&room[i]);
-    }
-    return n;
+    keys[0] = due;
+    if (!leat__client_clustered(client))
+        return 1;
+    const char *last = memrchr(due.p, ':', due.n);
+    leat__key_put(whole, "%.*s:whole", (int)(last - (const char *)due.p),
+                  (const char *)due.p);
+    keys[1] = leat__key_bytes(whole);
+    return 2;
 }
 
 static leat_code send_one(leat_conn *conn, queue_answer *a, leat_error *err)
 {
     const queue_call *c = a->call;
-    leat__key room[KEYS - 1];
-    leat_bytes own[KEYS];
-    size_t n = c->key_count > 0 ? c->key_count : name_keys(c, room, own);
-    const leat_bytes *keys = c->key_count > 0 ? c->keys : own;
+    leat__key whole;
+    leat_bytes own[LEAT__QUEUE_KEYS];
+    bool given = c->key_count > 0;
+    size_t n = given ? c->key_count
+                     : leat__queue_keys(c->client, c->key, &whole, own);
+    const leat_bytes *keys = given ? c->keys : own;
     leat_code rc = leat__script_send(conn, c->script, keys, n, c->args, c->n,
                                      &(leat_send_opts){ on_answer, a, 0 }, err);
     a->want = leat__conn_proof(conn, 0, 0);
@@ -171,8 +169,10 @@ static bool more_to_ask(queue_answer *a, size_t n)
 void leat__queue_calls(leat_client *client, queue_answer *a, size_t n,
                        int64_t deadline_ns)
 {
+    int most = client->opts.max_retry_ms;
     leat__backoff wait = { .base_ms = FIRST_RETRY_MS,
-                           .cap_ms = client->opts.max_retry_ms };
+                           .cap_ms = most < MAX_RETRY_MS ? most
+                                                         : MAX_RETRY_MS };
     do
         ask_once(client, a, n, deadline_ns);
     while (
@@ -193,6 +193,7 @@ leat_code leat__queue_call(const queue_call *c, leat_error *err)
 }
 
 typedef struct telling {
+    leat_queue *q;
     queue_read_fn *read;
     void *arg;
     leat__buf told;
@@ -203,7 +204,7 @@ static leat_code read_and_tell(void *arg, const leat_reply *r, leat_error *err)
     telling *t = arg;
     leat_code rc = t->read(t->arg, r, err);
     t->told.n = 0;
-    if (rc == LEAT_OK && leat__told_copy(&t->told, r, NULL) != LEAT_OK)
+    if (rc == LEAT_OK && leat__told_copy(t->q, &t->told, r, NULL) != LEAT_OK)
         t->told.n = 0; /* an event less */
     return rc;
 }
@@ -213,20 +214,19 @@ leat_code leat__queue_ask(leat_queue *q, const leat__script *s,
                           int64_t deadline_ns, queue_read_fn *read, void *arg,
                           leat_error *err)
 {
-    telling t = { .read = read, .arg = arg };
-    bool elsewhere = q->events[0] == '3';
+    telling t = { .q = q, .read = read, .arg = arg };
+    bool tells = q->events[0] == '1' || q->events[0] == '3';
     leat_code rc = leat__queue_call(
         &(queue_call){ .client = q->client,
                        .name = q->name,
-                       .prefix = q->prefix,
                        .key = leat__key_bytes(&q->due),
                        .script = s,
                        .args = args,
                        .n = n,
                        .again = again,
                        .deadline_ns = deadline_ns,
-                       .read = elsewhere ? read_and_tell : read,
-                       .arg = elsewhere ? &t : arg },
+                       .read = tells ? read_and_tell : read,
+                       .arg = tells ? &t : arg },
         err);
     if (t.told.n > 0)
         leat__told_publish(q, &t.told);

@@ -60,8 +60,8 @@ leat_code leat_queue_requeue_expired_once(leat_queue *q, int max, int64_t *n,
     max = max == 0 || max > STEP ? STEP : max;
     leat_bytes args[] = { leat__arg_int(number, max), leat_str(q->events),
                           leat_str(""), leat_str("0"), leat_str("1") };
-    rc = leat__queue_ask(q, &leat__script_queue_expire, args, 5, NULL, 0,
-                         read_pair, &p, err);
+    rc = leat__queue_ask(q, q->profile->expire, args, 5, NULL, 0, read_pair, &p,
+                         err);
     if (n)
         *n = p.a;
     return rc;
@@ -80,8 +80,8 @@ static leat_code redrive_step(leat_queue *q, int64_t max, int64_t *moved,
     leat_bytes args[] = { leat_str(q->name), leat_str(lane->name),
                           leat__arg_int(number, (int64_t)lane->number),
                           leat_str(q->events), leat__arg_int(most, max) };
-    leat_code rc = leat__queue_ask(q, &leat__script_queue_redrive, args, 5,
-                                   NULL, 0, read_pair, &p, err);
+    leat_code rc = leat__queue_ask(q, q->profile->redrive, args, 5, NULL, 0,
+                                   read_pair, &p, err);
     leat__lane_give(q, QUEUE_SEND, lane, false);
     if (rc == LEAT_OK && p.a < 0)
         rc = none(q->name, err);
@@ -141,6 +141,7 @@ leat_code leat_queue_redrive(leat_queue *q, const leat_redrive_opts *opts,
 /* What is dropped, on behalf of a handle or of none. */
 typedef struct dropping {
     queue_call call;
+    const leat__script *script;
     int64_t dropped;
 } dropping;
 
@@ -151,7 +152,7 @@ static leat_code drop_step(dropping *d, const char *what, const char *cursor,
     leat_bytes args[] = { leat_str(d->call.name), leat_str(what),
                           leat__arg_int(step, STEP), leat_str(cursor),
                           leat_str(which) };
-    d->call.script = &leat__script_queue_drop;
+    d->call.script = d->script;
     d->call.args = args;
     d->call.n = 5;
     d->call.read = read_pair;
@@ -196,9 +197,9 @@ static leat_code drop_due(dropping *d, const char *which, leat_error *err)
 leat_code leat_queue_purge(leat_queue *q, bool dead, int64_t *dropped,
                            leat_error *err)
 {
-    dropping d = { .call = { .client = q->client,
+    dropping d = { .script = q->profile->drop,
+                   .call = { .client = q->client,
                              .name = q->name,
-                             .prefix = q->prefix,
                              .key = leat__key_bytes(&q->due) } };
     leat_code rc = leat__queue_own(q, err);
     if (rc == LEAT_OK)
@@ -216,14 +217,15 @@ leat_code leat_queue_remove(leat_client *c, const char *name,
     leat_queue_opts o = opts ? *opts : (leat_queue_opts){ 0 };
     leat__key due;
     pair p;
-    leat_code rc = leat__queue_check(name, &o, err);
+    leat_code rc = leat__queue_check_on(c, name, &o, err);
     if (rc != LEAT_OK)
         return rc;
-    leat__key_shard(&due, o.prefix, leat__queue_shard(name), "due");
-    dropping d = { .call = { .client = c,
-                             .name = name,
-                             .prefix = leat__prefix_of(o.prefix),
-                             .key = leat__key_bytes(&due) } };
+    const queue_profile *profile = leat__queue_profile(o.profile);
+    profile->home(&due, o.prefix, name);
+    dropping d = {
+        .script = profile->drop,
+        .call = { .client = c, .name = name, .key = leat__key_bytes(&due) }
+    };
     rc = drop_step(&d, "mark", "0", "0", &p, err);
     if (rc == LEAT_OK)
         rc = drop_due(&d, "1", err);
@@ -260,7 +262,8 @@ static void count(leat_queue_stats *o, const leat_reply *stat)
                           counter(stat, "dback");
     o->sent = counter(stat, "sent");
     o->received = counter(stat, "recv");
-    o->in_flight = o->received - counter(stat, "acked") - counter(stat, "back");
+    o->in_flight = o->received - counter(stat, "acked") -
+                   counter(stat, "back") + counter(stat, "fly");
     o->acked = counter(stat, "acked") + counter(stat, "dacked");
     o->requeued = counter(stat, "requeued");
     o->to_dead = counter(stat, "dead");
@@ -295,9 +298,11 @@ static leat_code read_stats(void *arg, const leat_reply *r, leat_error *err)
         rc = leat__conf_read(at, &conf, err);
     if (rc != LEAT_OK)
         return rc;
-    if (!conf.there || conf.gone)
-        return none(f->q->name, err);
-    leat__queue_learn(f->q, &conf);
+    if (f->q->profile->kept) {
+        if (!conf.there || conf.gone)
+            return none(f->q->name, err);
+        leat__queue_learn(f->q, &conf);
+    }
     leat_queue_stats *o = f->out;
     const leat_reply *stat = leat_reply_next(at);
     const leat_reply *now = leat_reply_next(stat);
@@ -323,7 +328,7 @@ leat_code leat_queue_stats_get(leat_queue *q, leat_queue_stats *out,
     *out = (leat_queue_stats){ .oldest_ms = -1 };
     leat_code rc = leat__queue_own(q, err);
     if (rc == LEAT_OK)
-        rc = leat__queue_ask(q, &leat__script_queue_stats, &name, 1, NULL, 0,
+        rc = leat__queue_ask(q, q->profile->stats, &name, 1, NULL, 0,
                              read_stats, &f, err);
     if (rc != LEAT_OK)
         return rc;

@@ -9,6 +9,7 @@
  *                                   fifo queue the groups to be served
  *   P:{q/s}:<name>:body     hash    id -> message, see pack.h
  *   P:{q/s}:<name>:dead     list    entries, the oldest first
+ *   P:{q/s}:<name>:why      hash    id -> the reason a dead letter was given
  *   P:{q/s}:<name>:stat     hash    counters, see below
  *   P:{q/s}:<name>:log      stream  durable events
  *   P:{q/s}:<name>:g:<group>  list  fifo: entries of one group
@@ -21,6 +22,7 @@
  *   P:{q/s}:clock           string  the logical clock: see lua/base.lua
  *   P:{q/s}:s:<lane>        string  the last call of a lane: see call.c
  *   P:{q/s}:reaper          string  whose turn it is: see reaper.c
+ *   P:{q/s}:whole           never is: see leat__queue_keys
  *
  * Channels: P:{q/s}:<name>:ready and :dead are hints that there is something;
  * P:work is one that a queue has come into a `work`; P:{q/s}:<name>:events and

@@ -31,10 +31,17 @@ leat_code leat__queue_meters(leat_queue *q, leat_error *err)
     m->in_flight = leat_metrics_gauge(r, "leat_queue_in_flight_messages",
                                       "Messages received and unsettled.", l, 2,
                                       err);
-    m->oldest = leat_metrics_gauge(r, "leat_queue_oldest_message_milliseconds",
+    m->delayed = leat_metrics_gauge(r, "leat_queue_delayed_messages",
+                                    "Messages whose delay is not over.", l, 2,
+                                    err);
+    m->letters = leat_metrics_gauge(r, "leat_queue_dead_letters",
+                                    "Dead letters that the queue keeps.", l, 2,
+                                    err);
+    m->oldest = leat_metrics_gauge(r, "leat_queue_oldest_seconds",
                                    "Age of the message that is served next.", l,
                                    2, err);
     bool all = m->sent && m->received && m->acked && m->stale && m->requeued &&
-               m->dead && m->visible && m->in_flight && m->oldest;
+               m->dead && m->visible && m->delayed && m->in_flight &&
+               m->letters && m->oldest;
     return all ? LEAT_OK : LEAT_ENOMEM;
 }

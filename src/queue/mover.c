@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 
-enum { LOT = 100, HIDDEN_MS = 30 * 1000, EXTRA = 2 };
+enum { LOT = 100, HIDDEN_MS = 30 * 1000, EXTRA = 3 };
 
 static bool target_of(leat_queue *q, char name[LEAT_NAME_MAX + 1])
 {
@@ -54,8 +54,10 @@ static leat_code address(const leat_queue *q, const leat_queue_item *it,
     l->headers[n + 1] = (leat_header){
         leat_str("leat-dead-receives"), leat__arg_int(l->receives, it->receives)
     };
+    l->headers[n + 2] = (leat_header){ leat_str("leat-dead-reason"),
+                                       it->reason };
     m->headers = l->headers;
-    m->header_count = n + EXTRA;
+    m->header_count = n + EXTRA - (it->reason.n == 0);
     int size = snprintf(text, sizeof text, "%s/%lld/%.*s", q->name,
                         (long long)it->sent_ms, (int)it->msg.id.n,
                         (const char *)it->msg.id.p);

@@ -82,6 +82,12 @@ static void set(leat_queue_opts *o, size_t i, int64_t v)
     }
 }
 
+/* What -1 makes of it. */
+static int64_t unbounded(size_t i)
+{
+    return i == 4 ? LEAT__FIELD_MAX : 0;
+}
+
 /* least: 0, or -1 where that takes a bound away. */
 static leat_code check_numbers(const leat_queue_opts *o, int64_t least,
                                leat_error *err)
@@ -119,12 +125,23 @@ static leat_code check_dead_queue(const char *name, const char *dead,
 leat_code leat__queue_check(const char *name, const leat_queue_opts *o,
                             leat_error *err)
 {
-    if (o->profile != LEAT_QUEUE_NATIVE)
-        return leat__fail(err, LEAT_ENOTSUP,
-                          "the queue profile %d is not in this build",
+    const queue_profile *p = leat__queue_profile(o->profile);
+    if (!p)
+        return leat__fail(err, LEAT_EINVAL, "there is no queue profile %d",
                           (int)o->profile);
-    leat_code rc = leat__name_check("queue", name, err);
-    return rc == LEAT_OK ? leat__prefix_check(o->prefix, err) : rc;
+    if (!name)
+        return leat__fail(err, LEAT_EINVAL, "no queue name was given");
+    return p->check(name, o, err);
+}
+
+leat_code leat__queue_check_on(const leat_client *c, const char *name,
+                               const leat_queue_opts *o, leat_error *err)
+{
+    leat_code rc = leat__queue_check(name, o, err);
+    if (rc == LEAT_OK && leat__queue_profile(o->profile)->shard &&
+        leat__client_clustered(c))
+        rc = leat__queue_one_slot(name, err);
+    return rc;
 }
 
 static void read_field(queue_conf *c, leat_bytes field, const leat_reply *value)
@@ -197,7 +214,7 @@ static leat_code make(leat_queue *q, const char *how, const leat_queue_opts *o,
         if (v == 0 && !all)
             continue;
         if (v < 0)
-            v = i == 4 ? LEAT__FIELD_MAX : 0;
+            v = unbounded(i);
         else if (v == 0)
             v = settings[i].usual;
         args[n++] = leat_str(settings[i].field);
@@ -207,8 +224,8 @@ static leat_code make(leat_queue *q, const char *how, const leat_queue_opts *o,
         args[n++] = leat_str("deadq");
         args[n++] = leat_str(o->dead_queue);
     }
-    return leat__queue_ask(q, &leat__script_queue_make, args, n, NULL, 0,
-                           read_conf, conf, err);
+    return leat__queue_ask(q, q->profile->make, args, n, NULL, 0, read_conf,
+                           conf, err);
 }
 
 static leat_code compare(const leat_queue *q, const leat_queue_opts *o,
@@ -230,9 +247,27 @@ static leat_code compare(const leat_queue *q, const leat_queue_opts *o,
     return LEAT_OK;
 }
 
+/* A handle's own settings, where none are kept with the queue. */
+static void set_own(leat_queue *q, const leat_queue_opts *o, bool all)
+{
+    pthread_mutex_lock(&q->lock);
+    for (size_t i = 0; i < NUMBERS; i++) {
+        int64_t v = get(o, i);
+        if (v < 0)
+            set(&q->kept, i, unbounded(i));
+        else if (v > 0 || all)
+            set(&q->kept, i, v > 0 ? v : settings[i].usual);
+    }
+    pthread_mutex_unlock(&q->lock);
+}
+
 static leat_code find_or_make(leat_queue *q, const leat_queue_opts *o,
                               leat_error *err)
 {
+    if (!q->profile->kept) {
+        set_own(q, o, true);
+        return LEAT_OK;
+    }
     queue_conf conf;
     leat_code rc = make(q, o->must_exist ? "find" : "open", o, &conf, err);
     if (rc != LEAT_OK)
@@ -269,17 +304,19 @@ static leat_queue *queue_new(leat_client *c, const char *name,
     if (!q)
         return NULL;
     q->client = c;
+    q->profile = leat__queue_profile(o->profile);
     q->forks = leat__fork_count();
     pthread_mutex_init(&q->lock, NULL);
     leat__uuid7_init(&q->ids);
     leat__list_init(&q->waits);
     q->requeued_seen = q->dead_seen = -1;
     q->opts = *o;
-    snprintf(q->prefix, sizeof q->prefix, "%s", leat__prefix_of(o->prefix));
+    snprintf(q->prefix, sizeof q->prefix, "%s",
+             leat__profile_prefix(q->profile, o->prefix));
     q->opts.prefix = q->prefix;
     q->opts.dead_queue = NULL;
     q->events = events_of(o, c);
-    leat__key_shard(&q->due, q->prefix, leat__queue_shard(name), "due");
+    q->profile->home(&q->due, q->prefix, name);
     q->name = leat__strdup(name, err);
     if (!q->name || leat__queue_meters(q, err) != LEAT_OK) {
         leat_queue_close(q);
@@ -292,7 +329,7 @@ leat_queue *leat_queue_open(leat_client *c, const char *name,
                             const leat_queue_opts *opts, leat_error *err)
 {
     leat_queue_opts o = opts ? *opts : (leat_queue_opts){ 0 };
-    if (leat__queue_check(name, &o, err) != LEAT_OK ||
+    if (leat__queue_check_on(c, name, &o, err) != LEAT_OK ||
         check_numbers(&o, 0, err) != LEAT_OK ||
         check_dead_queue(name, o.dead_queue, err) != LEAT_OK)
         return NULL;
@@ -312,6 +349,12 @@ leat_code leat_queue_alter(leat_queue *q, const leat_queue_opts *opts,
     leat_code rc = leat__queue_own(q, err);
     if (rc == LEAT_OK)
         rc = check_numbers(opts, -1, err);
+    if (rc == LEAT_OK && !q->profile->kept) {
+        rc = q->profile->check(NULL, opts, err);
+        if (rc == LEAT_OK)
+            set_own(q, opts, false);
+        return rc;
+    }
     if (rc == LEAT_OK)
         rc = check_dead_queue(q->name, opts->dead_queue, err);
     if (rc == LEAT_OK && opts->fifo && !q->fifo)
@@ -333,6 +376,7 @@ void leat_queue_close(leat_queue *q)
 {
     if (!q || leat__queue_own(q, NULL) != LEAT_OK)
         return;
+    leat__holder_close(q);
     leat__reaper_leave(q);
     leat__waits_free(q);
     for (int i = 0; i < QUEUE_LINES_; i++)

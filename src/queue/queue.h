@@ -2,11 +2,13 @@
  * queue.h: the inside of a queue handle.  See keys.h for what is on the server.
  *
  *   queue.c    opening, settings
+ *   profile.c  whose keys and bytes;  redowl.c, redowl_pack.c  the one of redowl
  *   call.c     one script, asked until it is answered; lanes
  *   send.c     messages in
  *   receive.c  messages out, waiting
  *   batch.c    what was received, in one piece of memory
- *   settle.c   ack, change
+ *   settle.c   ack, change, reject
+ *   hold.c     a thread that keeps messages hidden while they are worked on
  *   care.c     redrive, purge, remove, stats, list
  *   reaper.c   a thread that gives back what expired
  *   mover.c    dead letters to another queue
@@ -19,7 +21,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/uuid.h"
-#include "queue/keys.h"
+#include "queue/profile.h"
 #include "redis/proof.h"
 #include "redis/script.h"
 #include "redis/waker.h"
@@ -51,13 +53,15 @@ typedef struct queue_wait {
 
 typedef struct queue_meters {
     leat_counter *sent, *received, *acked, *requeued, *dead, *stale;
-    leat_gauge *visible, *in_flight, *oldest;
+    leat_gauge *visible, *delayed, *in_flight, *letters, *oldest;
 } queue_meters;
 
 typedef struct leat__reaper leat__reaper;
+typedef struct queue_holder queue_holder;
 
 struct leat_queue {
     leat_client *client; /* borrowed */
+    const queue_profile *profile;
     char *name;
     char prefix[LEAT__PREFIX_MAX + 1];
     leat_queue_opts opts; /* the handle's own part                     */
@@ -65,6 +69,7 @@ struct leat_queue {
     unsigned forks;
     bool fifo;
     const char *events;
+    _Atomic int64_t deaf_ns; /* nobody listens, it is believed until then */
 
     pthread_mutex_t lock;
     leat_queue_opts kept; /* the settings, as last seen                */
@@ -76,6 +81,7 @@ struct leat_queue {
     leat__uuid7_gen ids;
     queue_meters meters;
 
+    queue_holder *holder; /* NULL: nothing was held yet */
     leat__reaper *reaper; /* NULL: none */
     leat__link reaped;    /* in the reaper's list; its lock covers the next */
     int64_t requeued_seen, dead_seen; /* -1: not yet             */
@@ -88,6 +94,10 @@ leat_code leat__queue_own(const leat_queue *q, leat_error *err);
 leat_code leat__queue_check(const char *name, const leat_queue_opts *o,
                             leat_error *err);
 
+/* And can it be where the client leads? */
+leat_code leat__queue_check_on(const leat_client *c, const char *name,
+                               const leat_queue_opts *o, leat_error *err);
+
 /* ---- call.c ----------------------------------------------------------- */
 
 /* Read a script's answer; LEAT_ENOMEM makes the call one in doubt. */
@@ -96,10 +106,9 @@ typedef leat_code queue_read_fn(void *arg, const leat_reply *r,
 
 typedef struct queue_call {
     leat_client *client;
-    const char *name;   /* the queue's, for errors */
-    const char *prefix; /* of its keys            */
-    leat_bytes key;
-    const leat_bytes *keys; /* all of them, if the caller knows better */
+    const char *name;       /* the queue's, for errors */
+    leat_bytes key;         /* due, of its shard       */
+    const leat_bytes *keys; /* of several shards, instead */
     size_t key_count;
     const leat__script *script;
     const leat_bytes *args;
@@ -111,6 +120,15 @@ typedef struct queue_call {
 } queue_call;
 
 leat_code leat__queue_call(const queue_call *c, leat_error *err);
+
+/* The keys that a script of a shard is sent with.  While a slot moves, a node
+ * has some of its keys, and a script that finds out for itself what it needs
+ * would stop half way.  So on a cluster it also names a key that never is: a
+ * node with a part of the slot then refuses it (TRYAGAIN), before its first
+ * step.  `whole` is memory for that. */
+enum { LEAT__QUEUE_KEYS = 2 };
+size_t leat__queue_keys(leat_client *client, leat_bytes due, leat__key *whole,
+                        leat_bytes keys[LEAT__QUEUE_KEYS]);
 
 /* How a call ended. */
 typedef struct queue_answer {
@@ -151,6 +169,11 @@ leat_code leat__queue_expect(const leat_reply *r, size_t n, leat_error *err);
 /* From [_, _, member, value, ...]. */
 leat_queue_batch *leat__batch_read(const leat_reply *r, bool fifo,
                                    leat_error *err);
+
+/* The same of any profile; dead: from [_, _, member, value, reason, ...]. */
+leat_queue_batch *leat__batch_read_as(const queue_profile *p,
+                                      const leat_reply *r, bool fifo, bool dead,
+                                      leat_error *err);
 leat_queue_batch *leat__batch_none(leat_error *err);
 
 /* ---- receive.c -------------------------------------------------------- */
@@ -166,11 +189,24 @@ void leat__waits_free(leat_queue *q);
 typedef enum queue_change {
     QUEUE_HIDE,
     QUEUE_BACK,
-    QUEUE_FREE, /* back, and this receive does not count */
+    QUEUE_FREE, /* back, and this receive does not count  */
+    QUEUE_FAIL, /* hide; if it was the last receive, bury */
     QUEUE_BURY
 } queue_change;
 
-/* deadline_ns 0: the usual one. */
+enum { LEAT__REASON_MAX = 255 };
+
+/* What is to become of messages.  deadline_ns 0: the usual one. */
+typedef struct queue_order {
+    bool ack;
+    queue_change how;
+    int64_t ms, deadline_ns;
+    const char *reason; /* of a dead letter, or NULL */
+} queue_order;
+
+leat_code leat__queue_settle(leat_queue *q, const queue_order *o,
+                             const leat_bytes *receipts, size_t n,
+                             leat_code *outcome, leat_error *err);
 leat_code leat__queue_change(leat_queue *q, queue_change how,
                              const leat_bytes *receipts, size_t n, int64_t ms,
                              int64_t deadline_ns, leat_code *outcome,
@@ -178,6 +214,10 @@ leat_code leat__queue_change(leat_queue *q, queue_change how,
 leat_code leat__queue_ack(leat_queue *q, const leat_bytes *receipts, size_t n,
                           int64_t deadline_ns, leat_code *outcome,
                           leat_error *err);
+
+/* ---- hold.c ----------------------------------------------------------- */
+
+void leat__holder_close(leat_queue *q);
 
 /* ---- reaper.c --------------------------------------------------------- */
 
@@ -197,8 +237,17 @@ bool leat__mover_wanted(leat_queue *q);
 
 /* ---- tell.c ----------------------------------------------------------- */
 
-/* Copy the events at the end of an answer, and publish the copy. */
-leat_code leat__told_copy(leat__buf *to, const leat_reply *r, leat_error *err);
+/* To ask who listens costs a tenth of a script.  So that nobody does is
+ * believed for so long, and a watch counts as open after that time. */
+enum { LEAT__QUEUE_DEAF_MS = 100 };
+
+/* How a frequent script is to tell events: see lua/tell.lua. */
+const char *leat__queue_telling(leat_queue *q);
+
+/* Copy the events at the end of an answer, and publish the copy.  None: nobody
+ * listened. */
+leat_code leat__told_copy(leat_queue *q, leat__buf *to, const leat_reply *r,
+                          leat_error *err);
 void leat__told_publish(leat_queue *q, const leat__buf *told);
 
 /* ---- queue.c ---------------------------------------------------------- */

@@ -3,7 +3,7 @@
  *
  * One for all queues that a client has open, made by the first and ended with
  * the last.  It looks at the heads of their shards' indexes of deadlines, once
- * a second at least.
+ * a second at least.  A redowl queue is a shard of its own.
  *
  * Of all reapers of a shard one does the work: it holds a lease, which the
  * script renews and which another takes over when it has run out.  The lease
@@ -34,6 +34,7 @@ enum {
 typedef struct reap_shard {
     leat__link link;
     leat__key due;
+    const leat__script *script;
     const char *events;
     int queues;
     int64_t look_ns; /* when to look next                       */
@@ -58,6 +59,7 @@ struct leat__reaper {
 /* One shard's turn: a copy, so that nothing is locked meanwhile. */
 typedef struct turn {
     leat__key due;
+    const leat__script *script;
     const char *events;
     bool told, done, ours;
     int64_t moved, next_ms;
@@ -84,11 +86,14 @@ static void on_expired(void *arg, const leat_reply *r, const leat_error *e)
 static leat_code ask(leat__reaper *r, leat_conn *conn, turn *t, leat_error *err)
 {
     char limit[LEAT__NUMBER], lease[LEAT__NUMBER];
-    leat_bytes key = leat__key_bytes(&t->due);
+    leat__key whole;
+    leat_bytes keys[LEAT__QUEUE_KEYS];
+    size_t n = leat__queue_keys(r->client, leat__key_bytes(&t->due), &whole,
+                                keys);
     leat_bytes args[] = { leat__arg_int(limit, LIMIT), leat_str(t->events),
                           leat_str(r->nonce), leat__arg_int(lease, LEASE_MS),
                           leat_str(t->told ? "1" : "0") };
-    return leat__script_send(conn, &leat__script_queue_expire, &key, 1, args, 5,
+    return leat__script_send(conn, t->script, keys, n, args, 5,
                              &(leat_send_opts){ on_expired, t, 0 }, err);
 }
 
@@ -120,7 +125,10 @@ static size_t collect_locked(leat__reaper *r, turn *t, int64_t now)
         reap_shard *s = LEAT__ITEM(at, reap_shard, link);
         if (s->look_ns > now || n == AT_ONCE)
             continue;
-        t[n++] = (turn){ .due = s->due, .events = s->events, .told = s->told };
+        t[n++] = (turn){ .due = s->due,
+                         .script = s->script,
+                         .events = s->events,
+                         .told = s->told };
         s->told = false;
         s->look_ns = now + FLOOR_MS * INT64_C(1000000);
     }
@@ -172,7 +180,9 @@ static void read_gauges(leat_queue *q)
         return;
     leat_gauge_set(q->meters.visible, s.visible);
     leat_gauge_set(q->meters.in_flight, s.in_flight);
-    leat_gauge_set(q->meters.oldest, s.oldest_ms < 0 ? 0 : s.oldest_ms);
+    leat_gauge_set(q->meters.delayed, s.delayed);
+    leat_gauge_set(q->meters.letters, s.dead);
+    leat_gauge_set(q->meters.oldest, s.oldest_ms < 0 ? 0 : s.oldest_ms / 1000);
     add_since(q->meters.requeued, &q->requeued_seen, s.requeued);
     add_since(q->meters.dead, &q->dead_seen, s.to_dead);
 }
@@ -296,6 +306,7 @@ static leat_code add_locked(leat__reaper *r, leat_queue *q, leat_error *err)
         if (!s)
             return LEAT_ENOMEM;
         s->due = q->due;
+        s->script = q->profile->expire;
         s->events = q->events[0] == '3' ? "0" : q->events;
         leat__list_push(&r->shards, &s->link);
     }

@@ -5,13 +5,13 @@
  * of the client listens for all of them (redis/waker.h).  The hint comes when
  * the list stops being empty, so that who looked before it and waits after it
  * is told, and it is also given when some may have been missed.  The floor is
- * for a server that lets nobody publish.
+ * for a server that lets nobody publish, and for other programs that do not.
  */
 #include "base/mem.h"
 #include "base/system.h"
 #include "queue/queue.h"
 
-enum { FLOOR_MS = 5000, REAP = 100, ARGS = 8 };
+enum { REAP = 100, ARGS = 9 };
 
 /* ---- one look --------------------------------------------------------- */
 
@@ -19,6 +19,7 @@ typedef struct taking {
     leat_queue *q;
     leat_queue_batch *batch;
     int64_t hidden_ms, asked_ns;
+    bool dead;
 } taking;
 
 static leat_code read_taken(void *arg, const leat_reply *r, leat_error *err)
@@ -32,8 +33,19 @@ static leat_code read_taken(void *arg, const leat_reply *r, leat_error *err)
         return leat__queue_refused(t->q, r, err);
     t->hidden_ms = leat_reply_int(leat_reply_next(first));
     leat_queue_batch_free(t->batch); /* of an answer without proof */
-    t->batch = leat__batch_read(r, t->q->fifo, err);
+    t->batch = leat__batch_read_as(t->q->profile, r, t->q->fifo, t->dead, err);
     return t->batch ? LEAT_OK : LEAT_ENOMEM;
+}
+
+/* What the handle knows and a queue without settings has to be told. */
+static int64_t own_settings(leat_queue *q, int64_t visibility_ms, int *most)
+{
+    pthread_mutex_lock(&q->lock);
+    *most = q->kept.max_receives;
+    if (visibility_ms == 0 && !q->profile->kept)
+        visibility_ms = q->kept.visibility_ms;
+    pthread_mutex_unlock(&q->lock);
+    return visibility_ms;
 }
 
 static leat_code take_once(taking *t, const leat_receive_opts *o,
@@ -41,7 +53,9 @@ static leat_code take_once(taking *t, const leat_receive_opts *o,
 {
     leat_queue *q = t->q;
     char number[LEAT__NUMBER], max[LEAT__NUMBER], hide[LEAT__NUMBER];
-    char reap[LEAT__NUMBER];
+    char reap[LEAT__NUMBER], receives[LEAT__NUMBER];
+    int most;
+    int64_t ms = own_settings(q, o->visibility_ms, &most);
     queue_line line = o->dead ? QUEUE_TAKE_DEAD : QUEUE_TAKE;
     queue_lane *lane = leat__lane_take(q, line, err);
     if (!lane)
@@ -50,14 +64,15 @@ static leat_code take_once(taking *t, const leat_receive_opts *o,
         leat_str(q->name),
         leat_str(lane->name),
         leat__arg_int(number, (int64_t)lane->number),
-        leat_str(q->events),
+        leat_str(leat__queue_telling(q)),
         leat__arg_int(max, o->max),
-        leat__arg_int(hide, o->visibility_ms),
+        leat__arg_int(hide, ms),
         leat__arg_int(reap, q->opts.no_reaper ? 0 : REAP),
         leat_str(o->dead ? "1" : "0"),
+        leat__arg_int(receives, most),
     };
-    leat_code rc = leat__queue_ask(q, &leat__script_queue_take, args, ARGS,
-                                   NULL, 0, read_taken, t, err);
+    leat_code rc = leat__queue_ask(q, q->profile->take, args, ARGS, NULL, 0,
+                                   read_taken, t, err);
     t->asked_ns = lane->asked_ns;
     leat__lane_give(q, line, lane, rc != LEAT_OK);
     if (rc != LEAT_OK) {
@@ -83,12 +98,15 @@ static queue_wait *unused_locked(leat_queue *q, bool dead)
 static queue_wait *wait_new(leat_queue *q, bool dead, leat_error *err)
 {
     leat__key channel;
+    const queue_profile *p = q->profile;
     leat__waker *waker = leat__client_waker(q->client, err);
     queue_wait *w = waker ? leat__zalloc(sizeof *w, err) : NULL;
     if (!w)
         return NULL;
-    leat__key_queue(&channel, q->prefix, q->name, dead ? "dead" : "ready");
+    p->key(&channel, q->prefix, q->name, dead ? p->dead_channel : p->channel);
     w->waiter = leat__waiter_open(waker, leat__key_bytes(&channel), err);
+    if (w->waiter)
+        leat__waiter_hears(w->waiter, dead ? p->hears_dead : p->hears);
     w->dead = dead;
     if (!w->waiter) {
         leat__free(w);
@@ -179,6 +197,7 @@ static leat_code look_and_wait(taking *t, const leat_receive_opts *o,
                                leat_error *err)
 {
     int64_t deadline = leat__deadline_ns(o->wait_ms);
+    int64_t floor_ms = t->q->profile->floor_ms;
     unsigned before = interrupts(t->q);
     queue_wait *w = NULL;
     leat_code rc;
@@ -195,7 +214,7 @@ static leat_code look_and_wait(taking *t, const leat_receive_opts *o,
         }
         if (interrupts(t->q) != before)
             break;
-        (void)leat__waiter_wait(w->waiter, left < FLOOR_MS ? left : FLOOR_MS);
+        (void)leat__waiter_wait(w->waiter, left < floor_ms ? left : floor_ms);
         leat_queue_batch_free(t->batch);
         t->batch = NULL;
     }
@@ -207,7 +226,7 @@ leat_queue_batch *leat__queue_take(leat_queue *q, const leat_receive_opts *o,
                                    int64_t *until_ns, leat_error *err)
 {
     leat_receive_opts own = o ? *o : (leat_receive_opts){ 0 };
-    taking t = { .q = q };
+    taking t = { .q = q, .dead = own.dead };
     if (check(q, &own, err) != LEAT_OK ||
         look_and_wait(&t, &own, err) != LEAT_OK)
         return NULL;
@@ -231,13 +250,13 @@ leat_queue_batch *leat_queue_peek(leat_queue *q, int max, bool dead,
 {
     char number[LEAT__NUMBER];
     leat_receive_opts o = { .max = max };
-    taking t = { .q = q };
+    taking t = { .q = q, .dead = dead };
     if (check(q, &o, err) != LEAT_OK)
         return NULL;
     leat_bytes args[] = { leat_str(q->name), leat__arg_int(number, o.max),
                           leat_str(dead ? "1" : "0") };
-    if (leat__queue_ask(q, &leat__script_queue_peek, args, 3, NULL, 0,
-                        read_taken, &t, err) == LEAT_OK)
+    if (leat__queue_ask(q, q->profile->peek, args, 3, NULL, 0, read_taken, &t,
+                        err) == LEAT_OK)
         return t.batch;
     leat_queue_batch_free(t.batch);
     return NULL;

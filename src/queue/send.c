@@ -9,7 +9,6 @@
 #include "base/mem.h"
 #include "base/sha256.h"
 #include "base/system.h"
-#include "queue/pack.h"
 #include "queue/queue.h"
 
 #include <stdio.h>
@@ -44,7 +43,8 @@ typedef struct sending {
     leat_fields *fields;
     leat_error first; /* of what cannot be sent */
     int64_t hidden_ms;
-    size_t max; /* bytes of a message */
+    size_t max;       /* bytes of a message */
+    int64_t delay_ms; /* the queue's */
     bool content_dedup;
     bool redo;
 } sending;
@@ -64,12 +64,9 @@ static leat_code fill_id(sending *s, size_t i, leat_msg *m, leat_error *err)
         m->id.p = id;
         return LEAT_OK;
     }
-    leat__uuid u;
-    leat_code rc = leat__uuid7_next(&s->q->ids, &u, err);
-    if (rc == LEAT_OK) {
-        leat__uuid_format(&u, id);
-        m->id = leat_mem(id, LEAT__UUID_TEXT);
-    }
+    leat_code rc = s->q->profile->id(&s->q->ids, id, err);
+    if (rc == LEAT_OK)
+        m->id = leat_str(id);
     return rc;
 }
 
@@ -109,14 +106,15 @@ static leat_code prepare(sending *s, size_t i, parcel *p, leat_error *err)
         leat__sha256_hex(m.body, p->content + 1);
         p->dedup = leat_str(p->content);
     }
+    const queue_profile *profile = s->q->profile;
     leat_code rc = check_how(s, p, err);
+    if (rc == LEAT_OK && profile->check_send)
+        rc = profile->check_send(&m, &o, err);
     if (rc == LEAT_OK)
         rc = fill_id(s, i, &m, err);
-    if (m.time_ms == 0)
-        m.time_ms = leat__date_ms();
     p->at = s->values.n;
     if (rc == LEAT_OK)
-        rc = leat__queue_pack(&s->values, s->fields, &m, err);
+        rc = profile->pack(&s->values, s->fields, &m, err);
     p->size = s->values.n - p->at;
     if (rc == LEAT_OK && p->size > s->max)
         rc = leat__fail(err, LEAT_ETOOBIG,
@@ -191,7 +189,7 @@ static leat_code read_sent(void *arg, const leat_reply *r, leat_error *err)
 /* May the short form carry them?  Then one delay holds for all. */
 static bool plain(const sending *s)
 {
-    if (s->q->fifo)
+    if (s->q->fifo || !s->q->profile->send)
         return false;
     for (size_t i = 0; i < s->count; i++) {
         const parcel *p = &s->parcels[i];
@@ -201,10 +199,12 @@ static bool plain(const sending *s)
     return true;
 }
 
-/* For the script -1 is the queue's delay and 0 none. */
-static leat_bytes delay_arg(parcel *p)
+/* For the script -1 is the queue's delay, where the queue has one, and 0 none.
+ */
+static leat_bytes delay_arg(const sending *s, parcel *p)
 {
-    int64_t ms = p->delay_ms == 0 ? -1 : p->delay_ms < 0 ? 0 : p->delay_ms;
+    int64_t usual = s->q->profile->kept ? -1 : s->delay_ms;
+    int64_t ms = p->delay_ms == 0 ? usual : p->delay_ms < 0 ? 0 : p->delay_ms;
     return leat__arg_int(p->delay, ms);
 }
 
@@ -216,7 +216,7 @@ static size_t put_each(sending *s, leat_bytes *args, parcel *p)
     args[1] = leat_mem(s->values.p + p->at, p->size);
     args[2] = s->q->fifo ? p->group : leat_str("");
     args[3] = p->dedup;
-    args[4] = delay_arg(p);
+    args[4] = delay_arg(s, p);
     args[5] = leat_str(p->given ? "1" : "0");
     return EACH;
 }
@@ -233,8 +233,8 @@ static leat_code send_lot(sending *s, leat_bytes *args, leat_error *err)
     args[0] = leat_str(q->name);
     args[1] = leat_str(lane->name);
     args[2] = leat__arg_int(number, (int64_t)lane->number);
-    args[3] = leat_str(q->events);
-    args[4] = shortly ? delay_arg(&s->parcels[0])
+    args[3] = leat_str(leat__queue_telling(q));
+    args[4] = shortly ? delay_arg(s, &s->parcels[0])
                       : leat_str(q->fifo ? "1" : "0");
     for (size_t i = 0; i < s->count; i++) {
         leat_bytes each[EACH];
@@ -244,8 +244,8 @@ static leat_code send_lot(sending *s, leat_bytes *args, leat_error *err)
         n += take;
     }
     leat_code rc = leat__queue_ask(
-        q, shortly ? &leat__script_queue_send : &leat__script_queue_send_each,
-        args, n, NULL, 0, read_sent, s, err);
+        q, shortly ? q->profile->send : q->profile->each, args, n, NULL, 0,
+        read_sent, s, err);
     leat__lane_give(q, QUEUE_SEND, lane, false);
     return rc;
 }
@@ -301,6 +301,7 @@ leat_code leat_queue_send_batch(leat_queue *q, const leat_msg *m, size_t n,
     sending s = { .q = q, .m = m, .n = n, .opts = opts };
     pthread_mutex_lock(&q->lock);
     s.max = q->kept.max_message;
+    s.delay_ms = q->kept.delay_ms;
     s.content_dedup = q->kept.content_dedup;
     pthread_mutex_unlock(&q->lock);
     leat_queue_sent *own = sent ? NULL : leat__calloc(n, sizeof *own, err);

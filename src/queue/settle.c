@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "queue/queue.h"
 
-enum { HEAD = 7, EACH = 3 };
+enum { HEAD = 8, EACH = 3 };
 
 typedef struct settling {
     leat_queue *q;
@@ -26,11 +26,11 @@ static leat_code check(settling *s, leat_bytes receipt, leat__receipt *r,
                        leat_error *err)
 {
     leat_queue *q = s->q;
-    if (!leat__receipt_parse(receipt, q->fifo, r))
+    if (!q->profile->receipt(receipt, q->fifo, r))
         return leat__fail(err, LEAT_EINVAL,
                           "%zu bytes are no receipt of queue '%s'", receipt.n,
                           q->name);
-    if (!leat_bytes_eq(r->queue, leat_str(q->name)))
+    if (r->queue.n > 0 && !leat_bytes_eq(r->queue, leat_str(q->name)))
         return leat__fail(err, LEAT_EINVAL,
                           "a receipt of queue '%.*s' was given to queue '%s'",
                           (int)r->queue.n, (const char *)r->queue.p, q->name);
@@ -117,15 +117,17 @@ static leat_code settle_lot(settling *s, const leat__script *script,
     return rc;
 }
 
-static const char *const words[] = { "hide", "back", "free", "bury" };
+static const char *const words[] = { "hide", "back", "free", "fail", "bury" };
 
-typedef struct order {
-    bool ack;
-    queue_change how;
-    int64_t ms, deadline_ns;
-} order;
+static leat_bytes cut_reason(const char *reason)
+{
+    leat_bytes b = leat_str(reason ? reason : "");
+    if (b.n > LEAT__REASON_MAX)
+        b.n = LEAT__REASON_MAX;
+    return b;
+}
 
-static leat_code one_lot(leat_queue *q, const order *o,
+static leat_code one_lot(leat_queue *q, const queue_order *o,
                          const leat_bytes *receipts, size_t n,
                          leat_code *outcome, leat_bytes *args, leat_error *err)
 {
@@ -134,7 +136,7 @@ static leat_code one_lot(leat_queue *q, const order *o,
         .q = q, .receipts = receipts, .n = n, .outcome = outcome, .args = args
     };
     args[s.argc++] = leat_str(q->name);
-    args[s.argc++] = leat_str(q->events);
+    args[s.argc++] = leat_str(o->ack ? leat__queue_telling(q) : q->events);
     args[s.argc++] = leat_str(again);
     args[s.argc++] = leat_str(q->fifo ? "1" : "0");
     size_t count = s.argc;
@@ -143,13 +145,13 @@ static leat_code one_lot(leat_queue *q, const order *o,
     } else {
         args[s.argc++] = leat_str(words[o->how]);
         args[s.argc++] = leat__arg_int(ms, o->ms);
+        args[s.argc++] = cut_reason(o->reason);
     }
     put_receipts(&s, o->ack);
     if (o->ack)
         args[count] = leat__arg_int(dead, s.dead);
-    leat_code rc = settle_lot(
-        &s, o->ack ? &leat__script_queue_ack : &leat__script_queue_change,
-        again, o->deadline_ns, err);
+    leat_code rc = settle_lot(&s, o->ack ? q->profile->ack : q->profile->change,
+                              again, o->deadline_ns, err);
     if (rc == LEAT_OK && s.first.code != LEAT_OK) {
         rc = s.first.code;
         if (err)
@@ -158,19 +160,30 @@ static leat_code one_lot(leat_queue *q, const order *o,
     return rc;
 }
 
-static leat_code settle(leat_queue *q, const order *o,
-                        const leat_bytes *receipts, size_t n,
-                        leat_code *outcome, leat_error *err)
+/* outcome: of n, or NULL. */
+static void tell_all(leat_code *outcome, size_t n, leat_code rc)
+{
+    for (size_t i = 0; outcome && i < n; i++)
+        outcome[i] = rc;
+}
+
+leat_code leat__queue_settle(leat_queue *q, const queue_order *o,
+                             const leat_bytes *receipts, size_t n,
+                             leat_code *outcome, leat_error *err)
 {
     leat_error e;
     leat_code rc = leat__queue_own(q, err);
+    if (rc != LEAT_OK)
+        tell_all(outcome, n, rc);
     if (rc != LEAT_OK || n == 0)
         return rc;
     size_t lot = n < LEAT_QUEUE_BATCH ? n : LEAT_QUEUE_BATCH;
     leat_bytes *args = leat__calloc(HEAD + EACH * lot, sizeof *args, err);
     leat_code *own = outcome ? NULL : leat__calloc(n, sizeof *own, err);
-    if (!args || (!outcome && !own))
+    if (!args || (!outcome && !own)) {
         rc = LEAT_ENOMEM;
+        tell_all(outcome, n, rc);
+    }
     for (size_t i = 0; args && (outcome || own) && i < n; i += lot) {
         size_t some = n - i < lot ? n - i : lot;
         leat_code one = one_lot(q, o, receipts + i, some,
@@ -183,6 +196,8 @@ static leat_code settle(leat_queue *q, const order *o,
     }
     leat__free(args);
     leat__free(own);
+    if (!o->ack && (o->how == QUEUE_HIDE || o->how == QUEUE_FAIL))
+        leat__reaper_tell(q, o->ms);
     return rc;
 }
 
@@ -192,9 +207,8 @@ leat_code leat__queue_ack(leat_queue *q, const leat_bytes *receipts, size_t n,
                           int64_t deadline_ns, leat_code *outcome,
                           leat_error *err)
 {
-    leat_code rc = settle(q,
-                          &(order){ .ack = true, .deadline_ns = deadline_ns },
-                          receipts, n, outcome, err);
+    queue_order o = { .ack = true, .deadline_ns = deadline_ns };
+    leat_code rc = leat__queue_settle(q, &o, receipts, n, outcome, err);
     uint64_t done = n;
     for (size_t i = 0; outcome && i < n; i++)
         done -= outcome[i] != LEAT_OK;
@@ -208,11 +222,8 @@ leat_code leat__queue_change(leat_queue *q, queue_change how,
                              int64_t deadline_ns, leat_code *outcome,
                              leat_error *err)
 {
-    order o = { .how = how, .ms = ms, .deadline_ns = deadline_ns };
-    leat_code rc = settle(q, &o, receipts, n, outcome, err);
-    if (how == QUEUE_HIDE)
-        leat__reaper_tell(q, ms);
-    return rc;
+    queue_order o = { .how = how, .ms = ms, .deadline_ns = deadline_ns };
+    return leat__queue_settle(q, &o, receipts, n, outcome, err);
 }
 
 leat_code leat_queue_ack_batch(leat_queue *q, const leat_bytes *receipts,
@@ -242,4 +253,11 @@ leat_code leat_queue_change_visibility(leat_queue *q, leat_bytes receipt,
                                        int64_t ms, leat_error *err)
 {
     return leat_queue_change_batch(q, &receipt, 1, ms, NULL, err);
+}
+
+leat_code leat_queue_reject(leat_queue *q, leat_bytes receipt,
+                            const char *reason, leat_error *err)
+{
+    queue_order o = { .how = QUEUE_BURY, .reason = reason };
+    return leat__queue_settle(q, &o, &receipt, 1, NULL, err);
 }

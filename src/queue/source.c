@@ -12,6 +12,8 @@
 #include "base/thread.h"
 #include "redis/client.h"
 
+#include <stdio.h>
+
 enum { BATCH = 100, EXTEND_AT_ONCE = 256 };
 
 static const leat_source_ops ops;
@@ -25,8 +27,10 @@ static source_lot *lot_new(size_t n, leat_error *err)
 
 static void lot_free(source_lot *lot)
 {
-    for (size_t i = 0; i < lot->n; i++)
+    for (size_t i = 0; i < lot->n; i++) {
+        leat__free(lot->slots[i].reason);
         leat__free(lot->slots[i].part);
+    }
     leat_queue_batch_free(lot->batch);
     leat__free(lot);
 }
@@ -135,6 +139,8 @@ static void settle(leat_source *base, leat_delivery *d,
     slot->delay_ms = how->delay_ms;
     if (slot->delay_ms > LEAT_VISIBILITY_MAX_MS)
         slot->delay_ms = LEAT_VISIBILITY_MAX_MS;
+    if (how->reason && *how->reason)
+        slot->reason = leat__strdup(how->reason, NULL);
     slot->next = NULL;
     pthread_mutex_lock(&s->lock);
     slot->out = false;
@@ -217,7 +223,9 @@ static const char part_lua[] =
     "    redis.call('ZREM', keys[1], args[1])\n"
     "    redis.call('HDEL', keys[2], args[2])\n"
     "    redis.pcall('HINCRBY', keys[3], args[3], 1)\n"
-    "    if keys[6] then\n"
+    "    if args[6] == 'dead' then\n"
+    "        redis.pcall('HDEL', keys[6], args[2])\n"
+    "    elseif args[6] == 'group' then\n"
     "        redis.call('HDEL', keys[6], args[4])\n"
     "        if redis.call('LLEN', keys[7]) > 0 and\n"
     "            redis.call('RPUSH', keys[4], args[4]) == 1 then\n"
@@ -229,7 +237,7 @@ static const char part_lua[] =
     "    end\n"
     "end }";
 
-enum { PART_KEYS = 7, PART_ARGS = 5 };
+enum { PART_KEYS = 7, PART_ARGS = 6 };
 
 struct part {
     leat__key key[PART_KEYS - 1];
@@ -237,9 +245,12 @@ struct part {
     leat_bytes keys[PART_KEYS], args[PART_ARGS];
 };
 
-static void name_keys(leat_queue *q, struct part *p, leat_bytes group)
+/* The sixth is that of the group in flight, or of a dead letter's reason. */
+static void name_keys(leat_queue *q, struct part *p, leat_bytes group,
+                      bool dead)
 {
-    static const char *const what[] = { "body", "stat", "ready", "busy" };
+    const char *const what[] = { "body", "stat", "ready",
+                                 dead ? "why" : "busy" };
     static const int at[] = { 1, 2, 3, 5 };
     p->key[0] = q->due;
     for (int i = 0; i < 4; i++)
@@ -255,30 +266,73 @@ static void name_keys(leat_queue *q, struct part *p, leat_bytes group)
     p->keys[6] = leat_mem(p->group, list.n + group.n);
 }
 
+/* A redowl queue's, whose receipt does not say the id. */
+static const char shared_lua[] =
+    "{ check = function(keys, args)\n"
+    "    redis.call('ZCARD', keys[1])\n"
+    "    redis.call('ZCARD', keys[2])\n"
+    "    if redis.call('HGET', keys[3], args[1]) ~= args[2] then\n"
+    "        return 'STALE'\n"
+    "    end\n"
+    "end, apply = function(keys, args)\n"
+    "    redis.call('HDEL', keys[3], args[1])\n"
+    "    redis.call('ZREM', keys[1], args[1])\n"
+    "    redis.call('ZREM', keys[2], args[1])\n"
+    "    redis.call('DEL', keys[4])\n"
+    "end }";
+
+static leat_code shared_part(leat_queue *q, struct part *p,
+                             const leat_delivery *d, leat_bytes receipt,
+                             leat__settle_part *out, leat_error *err)
+{
+    static const char *const what[] = { "inflight", "dlq_inflight", "receipt" };
+    char msg[LEAT__QUEUE_ID_MAX + 8];
+    leat_bytes id = d->msg.id;
+    if (id.n > LEAT__QUEUE_ID_MAX)
+        return leat__fail(err, LEAT_ENOTSUP, "a message id of %zu bytes", id.n);
+    snprintf(msg, sizeof msg, "msg:%.*s", (int)id.n, (const char *)id.p);
+    for (int i = 0; i < 4; i++) {
+        q->profile->key(&p->key[i], q->prefix, q->name, i < 3 ? what[i] : msg);
+        p->keys[i] = leat__key_bytes(&p->key[i]);
+    }
+    p->args[0] = receipt;
+    p->args[1] = id;
+    *out = (leat__settle_part){ .lua = shared_lua,
+                                .keys = p->keys,
+                                .key_count = 4,
+                                .args = p->args,
+                                .arg_count = 2 };
+    return LEAT_OK;
+}
+
 static leat_code settle_part(leat_source *base, const leat_delivery *d,
                              leat__settle_part *out, leat_error *err)
 {
     queue_source *s = (queue_source *)base;
     source_slot *slot = (source_slot *)(uintptr_t)d;
     leat__receipt r;
-    if (!leat__receipt_parse(slot->receipt, s->q->fifo, &r))
+    if (!s->q->profile->receipt(slot->receipt, s->q->fifo, &r))
         return leat__fail(err, LEAT_EINVAL, "no receipt");
-    if (!slot->part) {
+    if (!slot->part)
         slot->part = leat__zalloc(sizeof *slot->part, err);
-        if (!slot->part)
-            return LEAT_ENOMEM;
-        name_keys(s->q, slot->part, r.group);
-    }
+    if (!slot->part)
+        return LEAT_ENOMEM;
+    if (s->q->profile->shard)
+        return shared_part(s->q, slot->part, d, slot->receipt, out, err);
+    name_keys(s->q, slot->part, r.group, r.kind == 'x');
     struct part *p = slot->part;
     p->args[0] = slot->receipt;
     p->args[1] = r.id;
     p->args[2] = leat_str(r.kind == 'x' ? "dacked" : "acked");
     p->args[3] = r.group;
     p->args[4] = leat_str(s->q->name);
-    bool grouped = r.group.n > 0 && r.kind == 'v';
+    bool dead = r.kind == 'x', grouped = r.group.n > 0 && !dead;
+    p->args[5] = leat_str(dead ? "dead" : grouped ? "group" : "");
     *out = (leat__settle_part){ .lua = part_lua,
                                 .keys = p->keys,
-                                .key_count = grouped ? 7 : 5,
+                                .key_count = grouped ? 7
+                                             : dead  ? 6
+                                                     : 5,
                                 .args = p->args,
                                 .arg_count = PART_ARGS };
     return LEAT_OK;

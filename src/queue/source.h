@@ -24,6 +24,7 @@ typedef struct source_slot {
     struct source_slot *next; /* in the line                 */
     leat__settle verdict;
     int64_t delay_ms;
+    char *reason;      /* or NULL */
     bool out;          /* handed out and not settled  */
     struct part *part; /* of a commit script, or NULL */
 } source_slot;

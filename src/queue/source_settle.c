@@ -10,6 +10,8 @@
 #include "base/thread.h"
 #include "queue/source.h"
 
+#include <string.h>
+
 enum { LOT = 256, TRY_MS = 10 * 1000, RELEASE_MS = 2000 };
 
 /* One script's worth, all alike. */
@@ -20,9 +22,14 @@ typedef struct settle_lot {
     leat_code outcome[LOT];
 } settle_lot;
 
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
 static bool alike(const source_slot *a, const source_slot *b)
 {
-    return a->verdict == b->verdict &&
+    return a->verdict == b->verdict && same_text(a->reason, b->reason) &&
            (a->verdict != LEAT__SETTLE_NACK || a->delay_ms == b->delay_ms);
 }
 
@@ -61,7 +68,7 @@ static leat_code send_lot(queue_source *s, settle_lot *l, int64_t deadline_ns,
             l->outcome[i] = LEAT_OK;
         return LEAT_OK;
     case LEAT__SETTLE_NACK:
-        how = first->delay_ms > 0 ? QUEUE_HIDE : QUEUE_BACK;
+        how = first->delay_ms > 0 ? QUEUE_FAIL : QUEUE_BACK;
         break;
     case LEAT__SETTLE_REJECT:
         how = QUEUE_BURY;
@@ -70,8 +77,11 @@ static leat_code send_lot(queue_source *s, settle_lot *l, int64_t deadline_ns,
         how = QUEUE_FREE;
         break;
     }
-    return leat__queue_change(s->q, how, l->receipt, l->n, first->delay_ms,
-                              deadline_ns, l->outcome, err);
+    queue_order o = { .how = how,
+                      .ms = first->delay_ms,
+                      .deadline_ns = deadline_ns,
+                      .reason = first->reason };
+    return leat__queue_settle(s->q, &o, l->receipt, l->n, l->outcome, err);
 }
 
 static void tell(queue_source *s, settle_lot *l, const leat_error *e)

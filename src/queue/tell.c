@@ -6,6 +6,7 @@
  * Published to the queue's channel first, then to that of all queues; lost if
  * the other server cannot be reached.
  */
+#include "base/system.h"
 #include "queue/queue.h"
 
 enum { LEND_MS = 1000 };
@@ -17,13 +18,22 @@ static leat_code add_text(leat__buf *to, const leat_reply *r, leat_error *err)
     return rc == LEAT_OK ? leat__buf_add(to, b.p, b.n, err) : rc;
 }
 
-leat_code leat__told_copy(leat__buf *to, const leat_reply *r, leat_error *err)
+const char *leat__queue_telling(leat_queue *q)
+{
+    bool deaf = q->events[0] == '1' && leat__now_ns() < q->deaf_ns;
+    return deaf ? "0" : q->events;
+}
+
+leat_code leat__told_copy(leat_queue *q, leat__buf *to, const leat_reply *r,
+                          leat_error *err)
 {
     size_t n = leat_reply_len(r);
     const leat_reply *last = n > 0 ? leat_reply_at(r, n - 1) : NULL;
     leat_code rc = LEAT_OK;
     if (!last || leat_reply_kind(last) != LEAT_REPLY_ARRAY)
         return rc;
+    if (leat_reply_len(last) == 0)
+        q->deaf_ns = leat__deadline_ns(LEAT__QUEUE_DEAF_MS);
     const leat_reply *at = leat_reply_first(last);
     for (size_t i = 0; rc == LEAT_OK && i < leat_reply_len(last); i++) {
         rc = add_text(to, at, err);
@@ -70,7 +80,7 @@ void leat__told_publish(leat_queue *q, const leat__buf *told)
         size_t n = queue.n < LEAT_NAME_MAX ? queue.n : LEAT_NAME_MAX;
         memcpy(name, queue.p, n);
         name[n] = '\0';
-        leat__key_queue(&near, q->prefix, name, "events");
+        q->profile->key(&near, q->prefix, name, "events");
         rc = publish(conn, &near, event);
         if (rc == LEAT_OK)
             rc = publish(conn, &far, event);

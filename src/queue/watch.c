@@ -32,6 +32,9 @@ struct leat_queue_watch {
     pthread_t thread;
     int event;
     atomic_bool closing;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool listening; /* it was subscribed once */
 
     /* The thread's own. */
     bool missed;
@@ -92,12 +95,22 @@ static void on_push(void *arg, leat_bytes channel, leat_bytes payload)
     tell(arg, payload);
 }
 
+static void note_listening(leat_queue_watch *w)
+{
+    pthread_mutex_lock(&w->lock);
+    w->listening = true;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+}
+
 static leat_code listen_to(leat_queue_watch *w, leat_conn *conn,
                            leat_error *err)
 {
     leat_bytes channel = leat__key_bytes(&w->key);
     leat_conn_on_push(conn, on_push, w);
     leat_code rc = leat_conn_subscribe(conn, false, &channel, 1, err);
+    if (rc == LEAT_OK)
+        note_listening(w);
     while (rc == LEAT_OK && !atomic_load(&w->closing)) {
         int n = sleep_for(w, conn, PING_MS);
         if (n < 0 && errno != EINTR)
@@ -253,6 +266,15 @@ static void *run(void *arg)
     return NULL;
 }
 
+static void watch_free(leat_queue_watch *w)
+{
+    if (w->event >= 0)
+        close(w->event);
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+    leat__free(w);
+}
+
 static leat_queue_watch *watch_new(leat_client *c, const char *name,
                                    const leat_queue_opts *o, bool durable,
                                    leat_error *err)
@@ -262,24 +284,23 @@ static leat_queue_watch *watch_new(leat_client *c, const char *name,
         return NULL;
     w->client = c;
     w->durable = durable;
+    const queue_profile *p = leat__queue_profile(o->profile);
     if (name)
-        leat__key_queue(&w->key, o->prefix, name, durable ? "log" : "events");
+        p->key(&w->key, o->prefix, name, durable ? "log" : "events");
     else
-        leat__key_put(&w->key, "%s:events", leat__prefix_of(o->prefix));
+        leat__key_put(&w->key, "%s:events", leat__profile_prefix(p, o->prefix));
+    if (leat__cond_init(&w->changed, err) != LEAT_OK) {
+        leat__free(w);
+        return NULL;
+    }
+    pthread_mutex_init(&w->lock, NULL);
     w->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->event >= 0)
         return w;
     leat__fail_errno(err, LEAT_EIO, errno, "eventfd");
-    leat__free(w);
+    watch_free(w);
     return NULL;
 }
-
-static void watch_free(leat_queue_watch *w)
-{
-    close(w->event);
-    leat__free(w);
-}
-
 /* The end of the stream is looked for here, so that what is sent after the open
  * is heard. */
 static leat_code find_end(leat_queue_watch *w, leat_error *err)
@@ -293,6 +314,20 @@ static leat_code find_end(leat_queue_watch *w, leat_error *err)
     return rc;
 }
 
+/* Until those who send will ask who listens.  A server that is away is not
+ * waited for any longer: then the first event is marked. */
+static void wait_to_hear(leat_queue_watch *w)
+{
+    int64_t deadline = leat__deadline_ns(w->client->opts.timeout_ms);
+    bool in_time = true;
+    pthread_mutex_lock(&w->lock);
+    while (!w->listening && in_time)
+        in_time = leat__cond_wait(&w->changed, &w->lock, deadline);
+    pthread_mutex_unlock(&w->lock);
+    if (in_time)
+        (void)leat__client_pause(w->client, LEAT__QUEUE_DEAF_MS, INT64_MAX);
+}
+
 leat_queue_watch *leat_queue_watch_open(leat_client *c, const char *name,
                                         const leat_queue_opts *opts,
                                         bool durable, leat_queue_event_fn *fn,
@@ -302,9 +337,10 @@ leat_queue_watch *leat_queue_watch_open(leat_client *c, const char *name,
     if (leat__queue_check(name ? name : "all", &o, err) != LEAT_OK ||
         leat__client_own(c, err) != LEAT_OK)
         return NULL;
-    if (durable && !name) {
+    if (durable && (!name || o.profile != LEAT_QUEUE_NATIVE)) {
         leat__fail(err, LEAT_ENOTSUP,
-                   "durable events are kept with each queue: name one");
+                   name ? "redowl keeps no events: watch without `durable`"
+                        : "durable events are kept with each queue: name one");
         return NULL;
     }
     leat_queue_watch *w = watch_new(c, name, &o, durable, err);
@@ -317,6 +353,8 @@ leat_queue_watch *leat_queue_watch_open(leat_client *c, const char *name,
         watch_free(w);
         return NULL;
     }
+    if (!durable)
+        wait_to_hear(w);
     return w;
 }
 

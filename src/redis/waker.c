@@ -41,7 +41,8 @@ struct leat__waiter {
     struct channel *channel;
     pthread_cond_t hinted;
     bool hint;
-    int told_fd; /* written to at each hint; -1: none */
+    bool (*hears)(leat_bytes payload); /* NULL: everything */
+    int told_fd;                       /* written to at each hint; -1: none */
 };
 
 struct leat__waker {
@@ -84,14 +85,23 @@ static void hint_channel_locked(struct channel *ch)
     hint_locked(LEAT__ITEM(at, leat__waiter, link));
 }
 
+static void message_locked(struct channel *ch, leat_bytes payload)
+{
+    LEAT__LIST_EACH(&ch->waiters, at)
+    {
+        leat__waiter *q = LEAT__ITEM(at, leat__waiter, link);
+        if (!q->hears || q->hears(payload))
+            hint_locked(q);
+    }
+}
+
 static void on_message(void *arg, leat_bytes channel, leat_bytes payload)
 {
     leat__waker *w = arg;
-    (void)payload;
     pthread_mutex_lock(&w->lock);
     struct channel *ch = leat__map_get(&w->channels, channel);
     if (ch)
-        hint_channel_locked(ch);
+        message_locked(ch, payload);
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -354,6 +364,13 @@ void leat__waiter_close(leat__waiter *q)
     tell_thread(w);
     pthread_cond_destroy(&q->hinted);
     leat__free(q);
+}
+
+void leat__waiter_hears(leat__waiter *q, bool (*fn)(leat_bytes payload))
+{
+    pthread_mutex_lock(&q->waker->lock);
+    q->hears = fn;
+    pthread_mutex_unlock(&q->waker->lock);
 }
 
 bool leat__waiter_wait(leat__waiter *q, int64_t floor_ms)

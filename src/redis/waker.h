@@ -26,6 +26,9 @@ leat__waiter *leat__waiter_open(leat__waker *w, leat_bytes channel,
                                 leat_error *err);
 void leat__waiter_close(leat__waiter *q);
 
+/* Only what fn says yes to is a hint; NULL: everything. */
+void leat__waiter_hears(leat__waiter *q, bool (*fn)(leat_bytes payload));
+
 /* True: hinted since the last call.  False: nothing for floor_ms. */
 bool leat__waiter_wait(leat__waiter *q, int64_t floor_ms);
 

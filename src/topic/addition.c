@@ -11,7 +11,7 @@
 enum {
     SHA = 40,
     ARG_COST = 32, /* bytes around an argument, at most */
-    WORDS = 12     /* before the fields, at most        */
+    WORDS = 13     /* before the fields, at most        */
 };
 
 #define CALL "$7\r\nEVALSHA\r\n$40\r\n"
@@ -20,7 +20,7 @@ enum {
 
 size_t leat__addition_room(const leat__addition *a)
 {
-    return (WORDS + a->n) * ARG_COST + 3 * LEAT__KEY_MAX + SHA;
+    return (WORDS + a->n) * ARG_COST + 4 * LEAT__KEY_MAX + SHA;
 }
 
 static char *put(char *to, leat_bytes b)
@@ -47,9 +47,10 @@ static char *put_key(char *to, const leat__addition *a, const char *word)
 
 static char *put_later(const leat__addition *a, char *to)
 {
-    to = put_number(to, 3);
+    to = put_number(to, 4);
     to = put_key(to, a, "later");
     to = put_key(to, a, "laters");
+    to = put_key(to, a, "since");
     to = put_key(to, a, NULL);
     to = put(to, leat_mem(a->token, LEAT__TOKEN));
     to = put_number(to, a->delay_ms);
@@ -58,8 +59,9 @@ static char *put_later(const leat__addition *a, char *to)
 
 static char *put_add(const leat__addition *a, char *to)
 {
-    to = put_number(to, a->large ? 3 : 1);
+    to = put_number(to, a->large ? 4 : 2);
     to = put_key(to, a, NULL);
+    to = put_key(to, a, "later");
     if (a->large) {
         to = put_key(to, a, "bodies");
         to = put_key(to, a, "large");
@@ -88,7 +90,7 @@ char *leat__addition_put(const leat__addition *a, char *to)
 {
     const leat__script *s = a->later ? &leat__script_topic_later
                                      : &leat__script_topic_add;
-    size_t keys = a->later || a->large ? 3 : 1;
+    size_t keys = a->later || a->large ? 4 : 2;
     to = leat__resp_array_head(to, 3 + keys + 3 + a->n);
     to = put(to, leat_str("EVALSHA"));
     to = put(to, leat_mem(s->sha, SHA));
@@ -137,7 +139,7 @@ size_t leat__addition_head(leat_bytes command)
 
 int64_t leat__addition_delay(leat_bytes command)
 {
-    return strtoll(next_line(skip(next_line(command.p), 7)), NULL, 10);
+    return strtoll(next_line(skip(next_line(command.p), 8)), NULL, 10);
 }
 
 void leat__addition_uncap(char *command)

@@ -170,7 +170,9 @@ static bool fetch(part *p, leat__held **held, size_t n)
         leat__free(b);
         return false;
     }
-    *b = (struct leat__bodies){ .p = p, .epoch = leat__part_epoch(p), .n = n };
+    b->p = p;
+    b->epoch = leat__part_epoch(p);
+    b->n = n;
     memcpy(b->held, held, n * sizeof(leat__held *));
     p->bodies = b; /* before: the answer may be there at once */
     c->asked += (uint32_t)n;

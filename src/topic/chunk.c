@@ -230,13 +230,19 @@ static inline __attribute__((always_inline)) leat_code decode(filling *f,
     return undecodable(k, h, &f->why, f->err);
 }
 
-/* Does the last pair say that a body is elsewhere? */
-static inline bool is_stub(const filling *f, const leat_reply *list)
+/* Does the last pair, before end, say that a body is elsewhere? */
+static inline bool is_stub(const filling *f, const leat_reply *end)
 {
-    const leat_reply *name = list + list->n - 1;
-    return list->n > 0 && name->s.n == sizeof LARGE - 1 &&
+    const leat_reply *name = end - 2;
+    return name->s.n == sizeof LARGE - 1 &&
            memcmp(name->s.p, LARGE, sizeof LARGE - 1) == 0 &&
            f->chunk->pool->bodies;
+}
+
+static leat_code body_gone(filling *f, leat__held *h)
+{
+    leat__fail(&f->why, LEAT_EDECODE, "its large body is gone");
+    return undecodable(f->chunk, h, &f->why, f->err);
 }
 
 static __attribute__((noinline, cold)) leat_code make_stub(filling *f,
@@ -267,7 +273,11 @@ static bool next_id(filling *f, const leat_reply *id)
     return ok;
 }
 
-static leat_code one_entry(filling *f, const leat_reply *entry, leat__held *h)
+/* Up to end, which is the next entry's place.  One without fields ends with its
+ * id. */
+static inline __attribute__((always_inline)) leat_code
+one_entry(filling *f, const leat_reply *entry, const leat_reply *end,
+          leat__held *h)
 {
     const leat_reply *id = entry + 1, *list = entry + 2;
     if (entry->type != LEAT_REPLY_ARRAY || entry->n != 2 ||
@@ -281,7 +291,7 @@ static leat_code one_entry(filling *f, const leat_reply *entry, leat__held *h)
     leat_code rc = copy_fields(f, list);
     if (rc != LEAT_OK)
         return rc;
-    return is_stub(f, list) ? make_stub(f, h) : decode(f, h);
+    return is_stub(f, end) ? make_stub(f, h) : decode(f, h);
 }
 
 size_t leat__chunk_fill(leat__chunk_pool *pool, const leat_codec *codec,
@@ -299,9 +309,10 @@ size_t leat__chunk_fill(leat__chunk_pool *pool, const leat_codec *codec,
     leat__held *h = NULL;
     if (reserve(&f, entries) == LEAT_OK)
         h = leat_fields_alloc(k->fields, count * sizeof *h, err);
-    const leat_reply *entry = entries + 1;
-    for (; h && n < count; n++, entry += entry->span) {
-        if (one_entry(&f, entry, &h[n]) != LEAT_OK)
+    const leat_reply *entry = entries + 1, *next;
+    for (; h && n < count; n++, entry = next) {
+        next = entry + entry->span;
+        if (one_entry(&f, entry, next, &h[n]) != LEAT_OK)
             break;
         held[n] = &h[n];
     }
@@ -331,7 +342,8 @@ LEAT__COLD leat_code leat__chunk_one(leat__chunk_pool *pool,
     }
     if (rc == LEAT_OK) {
         *h = (leat__held){ .chunk = k, .id = id };
-        rc = decode(&f, h);
+        bool gone = fields->n > 0 && is_stub(&f, fields + fields->span);
+        rc = gone ? body_gone(&f, h) : decode(&f, h);
     }
     if (rc != LEAT_OK)
         chunk_drop(k);
@@ -376,10 +388,7 @@ static leat_code decode_large(leat__chunk *k, const leat_codec *codec,
                               bool there, leat__held *h, leat_error *err)
 {
     filling f = { .chunk = k, .codec = codec, .err = err };
-    if (there)
-        return decode(&f, h);
-    leat__fail(&f.why, LEAT_EDECODE, "its large body is gone");
-    return undecodable(k, h, &f.why, err);
+    return there ? decode(&f, h) : body_gone(&f, h);
 }
 
 static void count_ahead(leat__chunk *k)

@@ -235,7 +235,7 @@ struct part {
     leat__id looked_good; /* up to here none is missing that is not told    */
     leat__key log, cursor, lease;
     leat__key kept_key, due_key, lane_key, dlq_key, bodies_key, later_key,
-        laters_key;
+        laters_key, since_key;
 };
 
 typedef struct consumer_meters {
@@ -537,9 +537,8 @@ void leat__kept_look(part *p, int64_t at_ns);
 /* The group was told that something is new: it may be replayed letters. */
 void leat__kept_hint(consumer *c, int64_t now_ns);
 
-/* The next to be handed out, with its attempt counted, and back; NULL: none. */
+/* The next to be handed out, with its attempt counted; NULL: none. */
 leat__kept *leat__kept_take(part *p, bool alone);
-void leat__kept_undo(part *p, leat__kept *k);
 
 /* It is in hand no more. */
 void leat__kept_drop(part *p, leat__kept *k);

@@ -270,17 +270,16 @@ fill(part *p, leat__held *held, handed *h)
         atomic_load_explicit(&c->safe_until_ns, memory_order_relaxed));
 }
 
-static int from_window(consumer *c, part *p, int64_t now_ns,
-                       leat_delivery **out, int max)
+static int from_window(consumer *c, part *p, leat_delivery **out, int max)
 {
     int n = 0;
     while (n < max) {
-        leat__entry *e = leat__window_take(p->window, now_ns);
+        leat__entry *e = leat__window_take(p->window);
         if (!e)
             break;
         handed *h = get_handed(c);
         if (!h) {
-            leat__window_back(p->window, e, 0, true);
+            leat__window_back(p->window, e, true);
             break;
         }
         h->entry = e;
@@ -352,14 +351,13 @@ static void count_out(consumer *c, leat_delivery **out, int n)
         leat__meter_out(c, out, n);
 }
 
-static int from_part(consumer *c, part *p, int64_t now_ns, leat_delivery **out,
-                     int max)
+static int from_part(consumer *c, part *p, leat_delivery **out, int max)
 {
     int n = 0;
     if (p->kept.waits > 0)
         n = from_kept(p, false, out, max);
     if (!p->halted)
-        n += from_window(c, p, now_ns, out + n, max - n);
+        n += from_window(c, p, out + n, max - n);
     return n;
 }
 
@@ -380,8 +378,7 @@ static part *next_suspect(const consumer *c, int64_t now_ns)
         part *p = c->owned[i];
         if (!may_hand_out(p, now_ns))
             continue;
-        const leat__entry *e = p->halted ? NULL
-                                         : leat__window_peek(p->window, now_ns);
+        const leat__entry *e = p->halted ? NULL : leat__window_peek(p->window);
         if (suspect_waits(p) || (e && e->alone))
             return p;
     }
@@ -424,11 +421,10 @@ static bool may_deliver(consumer *c, int64_t now_ns, part **only)
     return !*only || c->outs == 0;
 }
 
-static int deliver_alone(consumer *c, part *p, int64_t now_ns,
-                         leat_delivery **out)
+static int deliver_alone(consumer *c, part *p, leat_delivery **out)
 {
     int n = suspect_waits(p) ? from_kept(p, true, out, 1)
-                             : from_window(c, p, now_ns, out, 1);
+                             : from_window(c, p, out, 1);
     if (n > 0)
         c->alone = (handed *)out[0];
     return n;
@@ -441,7 +437,7 @@ static int deliver_any(consumer *c, int64_t now_ns, leat_delivery **out,
     for (uint32_t i = 0; i < c->owned_count && n < max; i++) {
         part *p = c->owned[(c->turn + i) % c->owned_count];
         if (may_hand_out(p, now_ns))
-            n += from_part(c, p, now_ns, out + n, max - n);
+            n += from_part(c, p, out + n, max - n);
     }
     c->turn++;
     return n;
@@ -453,8 +449,7 @@ int leat__deliver(consumer *c, leat_delivery **out, int max)
     part *only;
     if (!safe(c, now) || !may_deliver(c, now, &only))
         return 0;
-    int n = only ? deliver_alone(c, only, now, out)
-                 : deliver_any(c, now, out, max);
+    int n = only ? deliver_alone(c, only, out) : deliver_any(c, now, out, max);
     if (n > 0) {
         c->outs += (uint32_t)n;
         count_out(c, out, n);
@@ -466,12 +461,8 @@ void leat__deliver_undo(consumer *c, leat_delivery **out, int n)
 {
     for (int i = 0; i < n; i++) {
         handed *h = (handed *)out[i];
-        if (leat__part_epoch(h->part) != h->d.fence)
-            ; /* nothing of it is left */
-        else if (h->kept)
-            leat__kept_undo(h->part, h->kept);
-        else
-            leat__window_back(h->part->window, h->entry, 0, true);
+        if (leat__part_epoch(h->part) == h->d.fence)
+            leat__settle_release(h); /* its lane may stand still by now */
         c->outs--;
         if (c->alone == h)
             c->alone = NULL;
@@ -481,11 +472,9 @@ void leat__deliver_undo(consumer *c, leat_delivery **out, int n)
     }
 }
 
-static bool part_ready(const part *p, int64_t now_ns)
+static bool has_something(const part *p)
 {
-    return may_hand_out(p, now_ns) &&
-           (p->kept.waits > 0 ||
-            (!p->halted && leat__window_ready(p->window, now_ns)));
+    return p->kept.waits > 0 || (!p->halted && leat__window_ready(p->window));
 }
 
 bool leat__deliver_ready(consumer *c, int64_t now_ns, int64_t *due_ns)
@@ -496,15 +485,12 @@ bool leat__deliver_ready(consumer *c, int64_t now_ns, int64_t *due_ns)
         return true;
     for (uint32_t i = 0; i < c->owned_count; i++) {
         const part *p = c->owned[i];
-        if (p->draining || p->gone)
+        if (p->draining || p->gone || !has_something(p))
             continue;
-        if (can && part_ready(p, now_ns))
+        if (can && may_hand_out(p, now_ns))
             return true;
-        int64_t due = p->halted ? INT64_MAX : leat__window_due(p->window);
-        if (due < p->retry_ns)
-            due = p->retry_ns;
-        if (due > now_ns && due < *due_ns)
-            *due_ns = due;
+        if (p->retry_ns > now_ns && p->retry_ns < *due_ns)
+            *due_ns = p->retry_ns;
     }
     return false;
 }

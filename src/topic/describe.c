@@ -299,6 +299,11 @@ static void fill_partition(topic_info *x, uint32_t i)
     sum->delayed += p->delayed;
     sum->bytes = sum->bytes < 0 || p->bytes < 0 ? -1 : sum->bytes + p->bytes;
     sum->rate = sum->rate < 0 || p->rate < 0 ? -1 : sum->rate + p->rate;
+    if (p->entries > 0 && (leat__position_zero(sum->first) ||
+                           leat__position_cmp(p->first, sum->first) < 0))
+        sum->first = p->first;
+    if (leat__position_cmp(p->last, sum->last) > 0)
+        sum->last = p->last;
 }
 
 static void fill_topic(topic_info *x, const leat__topic_meta *meta)

@@ -2,8 +2,8 @@
  * kept.c: messages that wait beside the log, and their next turn.
  *
  *   due on the server -- fetch -->  waits -- take, `begin` confirmed -->  out
- *         ^                          |  ^                                  |
- *         +----------- forgotten ----+  +---------- undo ------------------+
+ *         ^                          |                                     |
+ *         +----------- forgotten ----+                                     |
  *         +----------------- `keep` confirmed -----------------------------+
  *                            `done`, `dead` confirmed: gone
  *
@@ -89,9 +89,6 @@ void leat__kept_fall_back(part *p, uint64_t lane)
         next = k->next;
         if (k->state != KEPT_WAITS || k->lane != lane)
             continue;
-        for (leat__step *s = p->moves.first; s; s = s->next)
-            if (s->kept == k) /* that it was not handed out after all */
-                s->kept = NULL;
         p->kept.waits--;
         leat__kept_drop(p, k);
     }
@@ -115,25 +112,6 @@ leat__kept *leat__kept_take(part *p, bool alone)
     p->kept.waits--;
     leat__settle_add(p, s, 0); /* at once */
     return k;
-}
-
-/* If the server may have heard of it, it hears that it was not. */
-void leat__kept_undo(part *p, leat__kept *k)
-{
-    leat__step *begin = k->begin;
-    k->n--;
-    k->begin = NULL;
-    k->state = KEPT_WAITS;
-    p->kept.waits++;
-    if (begin && leat__moves_cancel(&p->moves, begin)) {
-        leat__step_free(begin);
-        return;
-    }
-    leat__step *s = leat__settle_step(p, LEAT__STEP_BEGIN, k->id, k->n, k->f);
-    if (!s)
-        return;
-    s->kept = k;
-    leat__settle_add(p, s, leat__now_ns());
 }
 
 void leat__kept_look(part *p, int64_t at_ns)

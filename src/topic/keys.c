@@ -78,5 +78,6 @@ void leat__key_lease(leat__key *k, const char *prefix, const char *topic,
 
 const char *const leat__group_words[] = { "cur", "lease", "kept",
                                           "due", "lane",  NULL };
-const char *const leat__partition_words[] = { "dlq",    "later", "laters",
-                                              "bodies", "large", NULL };
+const char *const leat__partition_words[] = { "dlq",   "later",  "laters",
+                                              "since", "bodies", "large",
+                                              NULL };

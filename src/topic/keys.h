@@ -16,7 +16,8 @@
  *   leat:{<t>/<i>}:lane:<g>        zset    behind which they wait: kept.lua
  *   leat:{<t>/<i>}:dlq             stream  dead letters of all groups: move.lua
  *   leat:{<t>/<i>}:later           zset    delayed messages, by time, and
- *   leat:{<t>/<i>}:laters          hash    their fields
+ *   leat:{<t>/<i>}:laters          hash    their fields, and
+ *   leat:{<t>/<i>}:since           zset    by when they were sent: later.lua
  *   leat:{<t>/<i>}:bodies          hash    large bodies by entry id, and
  *   leat:{<t>/<i>}:large           zset    those ids, by their milliseconds
  *

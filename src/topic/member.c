@@ -131,6 +131,7 @@ static part *part_of(consumer *c, uint32_t index)
     other_key(p, &p->bodies_key, "bodies", NULL);
     other_key(p, &p->later_key, "later", NULL);
     other_key(p, &p->laters_key, "laters", NULL);
+    other_key(p, &p->since_key, "since", NULL);
     leat__part_meters_init(p);
     return c->parts[index] = p;
 }

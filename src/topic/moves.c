@@ -83,28 +83,6 @@ leat__step *leat__moves_drop(leat__moves *m)
     return take_first(m);
 }
 
-bool leat__moves_cancel(leat__moves *m, leat__step *s)
-{
-    leat__step *before = NULL, *at = m->first;
-    if (s->number != 0)
-        return false;
-    while (at != s) {
-        before = at;
-        at = at->next;
-    }
-    if (m->ready == s)
-        m->ready = s->next;
-    if (before)
-        before->next = s->next;
-    else
-        m->first = s->next;
-    if (m->last == s)
-        m->last = before;
-    m->waiting--;
-    s->next = NULL;
-    return true;
-}
-
 /* ---- as arguments ----------------------------------------------------- */
 
 enum { TEXT = 4 * LEAT__NUMBER + LEAT__ID_TEXT + LEAT__LANE_TEXT };

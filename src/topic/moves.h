@@ -72,9 +72,6 @@ leat__step *leat__moves_confirmed(leat__moves *m, uint64_t upto);
 /* Take any step out, whatever is known of it; NULL: there is none. */
 leat__step *leat__moves_drop(leat__moves *m);
 
-/* Take out the one that no save has carried; false: one has. */
-bool leat__moves_cancel(leat__moves *m, leat__step *s);
-
 /* Something may be carried that is not. */
 static inline bool leat__moves_ready(const leat__moves *m)
 {

@@ -206,12 +206,12 @@ static void take_page(part *p, const leat_reply *r)
         at = leat_reply_next(at);
         if (!leat__lane_parse(leat_reply_bytes(at), &lane) || lane == 0)
             continue;
-        p->lane_last = lane;
         if (!leat__blocks_add(&p->blocks, lane, &e)) {
             leat__drive_failed(p->c, &e, "reading lanes");
             p->lanes_at_ns = leat__now_ns() + RETRY_NS;
             return;
         }
+        p->lane_last = lane;
         p->halted |= lane == LEAT__LANE_STAR &&
                      p->c->opts.order == LEAT_ORDER_PARTITION;
     }

@@ -34,6 +34,17 @@ static uint64_t lane(const consumer *c, const leat__held *h)
     return c->opts.order == LEAT_ORDER_KEY ? leat__lane_of(h->msg->key) : 0;
 }
 
+/* It is another group's. */
+static LEAT__COLD void pass(part *p, leat__held *h)
+{
+    leat__entry *e = leat__window_push(p->window, h->id, 0, h);
+    p->c->in_rings++;
+    if (e)
+        leat__again_pass(p, e);
+    else
+        leat__held_drop(h);
+}
+
 /* What was settled by an earlier owner needs no memory. */
 void leat__read_into(part *p, leat__held *h)
 {
@@ -43,14 +54,14 @@ void leat__read_into(part *p, leat__held *h)
         leat__held_drop(h);
         return;
     }
-    bool others = h->msg->header_count > 0 && leat__again_others(c, h->msg);
-    leat__entry *e = leat__window_push(p->window, h->id,
-                                       others ? 0 : lane(c, h), h);
+    if (h->msg->header_count > 0 && leat__again_others(c, h->msg)) {
+        pass(p, h);
+        return;
+    }
+    leat__entry *e = leat__window_push(p->window, h->id, lane(c, h), h);
     c->in_rings++;
     if (!e)
         leat__held_drop(h);
-    else if (others)
-        leat__again_pass(p, e);
     else if (p->blocks.count > 0)
         leat__park_read(p, e);
 }

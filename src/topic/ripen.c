@@ -60,8 +60,9 @@ static leat_bytes limit(const leat_topic *t, const leat_retention *r,
 
 leat_code leat__ripe_send(leat__ripe *r, leat_conn *c, leat_error *err)
 {
-    static const char *const words[] = { "bodies", "large", "later", "laters" };
-    enum { KEYS = 5 };
+    static const char *const words[] = { "bodies", "large", "later", "laters",
+                                         "since" };
+    enum { KEYS = 6 };
     leat_topic *t = r->topic;
     leat_retention kept;
     leat__key keys[KEYS];

@@ -159,7 +159,7 @@ static void pop(consumer *c, part *p)
 
 enum {
     STATE_ARGS = 11,
-    MOVE_KEYS = 10,
+    MOVE_KEYS = 11,
     ARGS_MAX = STATE_ARGS + 2 + LEAT__MOVE_MAX * LEAT__STEP_ARGS
 };
 
@@ -209,7 +209,8 @@ static leat_code send_move(part *p, const leat_bytes *state, saving *s,
         leat__key_bytes(&p->log),       leat__key_bytes(&p->kept_key),
         leat__key_bytes(&p->due_key),   leat__key_bytes(&p->lane_key),
         leat__key_bytes(&p->dlq_key),   leat__key_bytes(&p->bodies_key),
-        leat__key_bytes(&p->later_key), leat__key_bytes(&p->laters_key)
+        leat__key_bytes(&p->later_key), leat__key_bytes(&p->laters_key),
+        leat__key_bytes(&p->since_key)
     };
     if (!c->args)
         c->args = leat__calloc(ARGS_MAX, sizeof *c->args, err);

@@ -63,7 +63,8 @@ static leat__step *step_of(handed *h, leat__step_what what, uint32_t n,
     leat__id id = { h->d.position.ms, h->d.position.seq };
     leat__step *s = leat__settle_step(p, what, id, n, f);
     if (!s) {
-        leat__line_add(&p->settled, &h->d); /* to hear that it is lost */
+        if (!atomic_load_explicit(&h->out, memory_order_relaxed))
+            leat__line_add(&p->settled, &h->d); /* to hear that it is lost */
         return NULL;
     }
     s->handed = h;
@@ -280,7 +281,7 @@ static void released(handed *h, bool told, int64_t since_ns)
     part *p = h->part;
     uint32_t n = h->d.attempt - h->again - 1;
     if (!h->kept && !lane_stands(h)) {
-        leat__window_back(p->window, h->entry, 0, true);
+        leat__window_back(p->window, h->entry, true);
         back(h, since_ns);
         if (told)
             leat__line_add(&p->settled, &h->d);

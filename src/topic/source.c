@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "redis/bundle.h"
 #include "redis/client.h"
+#include "redis/script.h"
 #include "topic/consumer.h"
 #include "topic/retry.h"
 
@@ -526,10 +527,11 @@ static leat_code init_machine(consumer *c, const leat__nonce *self, bool stable,
     return c->machine ? LEAT_OK : LEAT_ENOMEM;
 }
 
-/* The group is known from here on.  A server whose memory is full takes no new
- * group, but one that it knows goes on. */
+/* The group is known from here on.  EVAL with the body: groups are made rarely,
+ * and the client's call knows when to try again. */
 static leat_code enter(consumer *c, leat_error *err)
 {
+    const leat__script *s = &leat__script_topic_enter;
     leat__key groups;
     leat_reply *known = NULL;
     leat_call_opts again = { .idempotent = true };
@@ -541,8 +543,10 @@ static leat_code enter(consumer *c, leat_error *err)
         err);
     if (rc == LEAT_OK && leat_reply_int(known) == 0)
         rc = leat_client_call(c->client,
-                              LEAT_ARGS(leat_str("SADD"), key, group), &again,
-                              NULL, err);
+                              LEAT_ARGS(leat_str("EVAL"),
+                                        leat_mem(s->body, s->body_size),
+                                        leat_str("1"), key, group),
+                              &again, NULL, err);
     leat_reply_free(known);
     return rc;
 }

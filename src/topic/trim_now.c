@@ -34,10 +34,10 @@ static leat_code count_range(const run *x, uint32_t partition,
     char a[LEAT__ID_TEXT], b[LEAT__ID_TEXT], n[LEAT__NUMBER];
     leat__key log;
     leat_code rc = LEAT_OK;
-    int64_t got = COUNT_PIECE;
+    bool more = true;
     leat__key_log(&log, x->at.prefix, x->at.name, x->at.meta.legacy, partition);
     *out = 0;
-    while (rc == LEAT_OK && got == COUNT_PIECE && *out < most) {
+    while (more && *out < most) {
         const leat_reply *r;
         const leat_bytes key = leat__key_bytes(&log);
         const leat_bytes args[] = { leat__position_format(from, a),
@@ -47,8 +47,8 @@ static leat_code count_range(const run *x, uint32_t partition,
                                args, 3, &r, err);
         if (rc != LEAT_OK)
             break;
-        got = leat_reply_int(leat_reply_at(r, 0));
-        *out += got;
+        *out += leat_reply_int(leat_reply_at(r, 0));
+        more = leat_reply_int(leat_reply_at(r, 2)) == 1;
         if (!leat__position_parse(leat_reply_bytes(leat_reply_at(r, 1)), &from))
             break;
         from = leat__position_after(from);
@@ -129,10 +129,12 @@ static leat_code count_held(run *x, uint32_t partition,
     leat__trim_how how = x->how;
     leat__trim_result all;
     int64_t held = 0, old = 0;
+    if (now->holder[0] == '\0')
+        return LEAT_OK;
     how.most = 0;
     how.force = true;
     leat_code rc = call(x, partition, &how, &all, err);
-    if (rc != LEAT_OK || now->holder[0] == '\0')
+    if (rc != LEAT_OK)
         return rc;
     if (!leat__position_zero(all.cut))
         rc = count_range(x, partition, leat__position_after(now->limit),

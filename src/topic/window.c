@@ -12,10 +12,8 @@
  * What is handed back is handed out again from the ring.  In the order
  * PARTITION the ring is one lane: it stands still until nothing is out, and
  * goes on with the first that is not done (`next` is set back).  In the orders
- * KEY and NONE others flow meanwhile: window_lanes.c.  In all of them the due
- * time of the first entry that waits says when its lane goes on, whatever the
- * times of those behind it; these follow in order, each not before its own.
- * What lanes hold comes, by due time, before what was never held.
+ * KEY and NONE others flow meanwhile: window_lanes.c.  What lanes hold comes
+ * before what was never held.
  *
  * What the next owner must know is text (window_text.c):
  *
@@ -124,15 +122,6 @@ leat__entry *leat__window_push(leat__window *w, leat__id id, uint64_t lane,
 
 /* ---- handing out ------------------------------------------------------ */
 
-/* The lane that goes on by now, the one due the earliest; 0: none. */
-static inline uint32_t ready_lane(const leat__window *w, int64_t now_ns)
-{
-    uint32_t lane = leat__lanes_top(w);
-    if (lane != 0 && leat__lanes_first(w, lane)->e.due_ns > now_ns)
-        return 0;
-    return lane;
-}
-
 /* From this place on, that of the first entry which waits and is not held by
  * its lane; the tail: there is none. */
 static uint64_t fresh_place(const leat__window *w, uint64_t place)
@@ -180,84 +169,60 @@ static leat__entry *take_of_lane(leat__window *w, uint32_t lane)
 }
 
 /* Something was handed back and is not forgotten. */
-static LEAT__COLD leat__entry *take_turned(leat__window *w, int64_t now_ns)
+static LEAT__COLD leat__entry *take_turned(leat__window *w)
 {
     if (w->still && w->out > 0)
         return NULL;
-    uint32_t lane = ready_lane(w, now_ns);
+    uint32_t lane = leat__lanes_top(w);
     if (lane != 0)
         return take_of_lane(w, lane);
     w->next = fresh_place(w, w->next);
     leat__slot *s = leat__slot_at(w, w->next);
-    if (w->next == w->tail || s->e.due_ns > now_ns || apart(w, s))
+    if (w->next == w->tail || apart(w, s))
         return NULL;
     w->still = false;
     w->turned = w->lanes.heap_n > 0 || w->lanes.held > 0;
     return hand_out(w, s, w->next++);
 }
 
-leat__entry *leat__window_take(leat__window *w, int64_t now_ns)
+leat__entry *leat__window_take(leat__window *w)
 {
-    w->now_ns = now_ns;
     if (w->turned)
-        return take_turned(w, now_ns);
+        return take_turned(w);
     uint64_t place = w->next;
     while (place < w->tail &&
            leat__slot_at(w, place)->e.state != LEAT__ENTRY_WAITING)
         place++;
     leat__slot *s = leat__slot_at(w, place);
     w->next = place;
-    if (place == w->tail || s->e.due_ns > now_ns || apart(w, s))
+    if (place == w->tail || apart(w, s))
         return NULL;
     w->next = place + 1;
     return hand_out(w, s, place);
 }
 
-/* When the fresh one may go: at once, but in a single line it may have been out
- * before.  INT64_MAX: there is none, or only alone. */
-static int64_t fresh_due(const leat__window *w)
-{
-    uint64_t place = fresh_place(w, w->next);
-    const leat__slot *s = leat__slot_at(w, place);
-    return place == w->tail || apart(w, s) ? INT64_MAX : s->e.due_ns;
-}
-
-/* Nothing fresh goes past a lane that is ready and only waits to be alone. */
-static int64_t due_at(const leat__window *w, int64_t now_ns)
-{
-    if (w->still && w->out > 0)
-        return INT64_MAX;
-    int64_t due = INT64_MAX;
-    if (leat__lanes_top(w) != 0) {
-        const leat__slot *s = leat__lanes_first(w, leat__lanes_top(w));
-        due = apart(w, s) ? INT64_MAX : s->e.due_ns;
-    }
-    if (ready_lane(w, now_ns) != 0)
-        return due;
-    int64_t fresh = fresh_due(w);
-    return fresh < due ? fresh : due;
-}
-
-int64_t leat__window_due(const leat__window *w)
-{
-    return due_at(w, w->now_ns);
-}
-
-bool leat__window_ready(const leat__window *w, int64_t now_ns)
-{
-    return due_at(w, now_ns) <= now_ns;
-}
-
-const leat__entry *leat__window_peek(const leat__window *w, int64_t now_ns)
+/* What comes next, whether or not it may go beside what is out; NULL: none. */
+static const leat__slot *following(const leat__window *w)
 {
     if (w->still && w->out > 0)
         return NULL;
-    uint32_t lane = ready_lane(w, now_ns);
+    uint32_t lane = leat__lanes_top(w);
     if (lane != 0)
-        return &leat__lanes_first(w, lane)->e;
+        return leat__lanes_first(w, lane);
     uint64_t place = fresh_place(w, w->next);
-    const leat__slot *s = leat__slot_at(w, place);
-    return place == w->tail || s->e.due_ns > now_ns ? NULL : &s->e;
+    return place < w->tail ? leat__slot_at(w, place) : NULL;
+}
+
+bool leat__window_ready(const leat__window *w)
+{
+    const leat__slot *s = following(w);
+    return s && !apart(w, s);
+}
+
+const leat__entry *leat__window_peek(const leat__window *w)
+{
+    const leat__slot *s = following(w);
+    return s ? &s->e : NULL;
 }
 
 /* ---- claiming --------------------------------------------------------- */
@@ -274,6 +239,8 @@ static leat__entry *claim(leat__window *w, leat__slot *s, uint64_t place)
     w->alone_out &= w->out > 0;
     w->out++;
     w->dirty = true;
+    if (w->lanes.held > 0)
+        leat__lanes_claimed(w, s);
     return &s->e;
 }
 
@@ -354,12 +321,10 @@ void leat__window_done(leat__window *w, leat__entry *e)
         leat__lanes_done(w, s);
 }
 
-void leat__window_back(leat__window *w, leat__entry *e, int64_t due_ns,
-                       bool uncount)
+void leat__window_back(leat__window *w, leat__entry *e, bool uncount)
 {
     leat__slot *s = came_back(w, e);
     e->state = LEAT__ENTRY_WAITING;
-    e->due_ns = due_ns;
     w->turned = true;
     if (uncount) {
         e->attempts--;

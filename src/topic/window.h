@@ -41,7 +41,6 @@ typedef enum leat__entry_state {
 typedef struct leat__entry {
     leat__id id;
     uint64_t lane;     /* serial with its equals; 0: by itself              */
-    int64_t due_ns;    /* WAITING: not before; 0: at once                   */
     uint32_t attempts; /* times handed out so far                           */
     uint8_t state;     /* leat__entry_state                                 */
     bool alone;        /* nothing else beside it                            */
@@ -85,23 +84,20 @@ leat__entry *leat__window_push(leat__window *w, leat__id id, uint64_t lane,
                                void *user);
 
 /* The next entry that may be handed out, made OUT with its attempt counted, or
- * NULL.  Then, if the log has nothing more either, look again at
- * leat__window_due (INT64_MAX: only after a settlement or a push). */
-leat__entry *leat__window_take(leat__window *w, int64_t now_ns);
-int64_t leat__window_due(const leat__window *w);
+ * NULL: then there is none before a settlement or a push. */
+leat__entry *leat__window_take(leat__window *w);
 
 /* Would take give something? */
-bool leat__window_ready(const leat__window *w, int64_t now_ns);
+bool leat__window_ready(const leat__window *w);
 
 /* An OUT entry is settled.  After done (acknowledged or rejected) its place is
  * freed by leat__window_pop. */
 void leat__window_done(leat__window *w, leat__entry *e);
 
-/* Handed back: not before due_ns (0: at once), and, of a lane, not before
- * everything of that lane that is out has come back, and then in order.
- * uncount: it was never begun, so the attempt does not count. */
-void leat__window_back(leat__window *w, leat__entry *e, int64_t due_ns,
-                       bool uncount);
+/* Handed back: of a lane it comes not before everything of that lane that is
+ * out has come back, and then in order.  uncount: it was never begun, so the
+ * attempt does not count. */
+void leat__window_back(leat__window *w, leat__entry *e, bool uncount);
 
 /* ---- taken out of the line --------------------------------------------- */
 
@@ -128,7 +124,7 @@ uint32_t leat__window_suspects(const leat__window *w);
 
 /* What take would look at: the entry that comes next, whether or not it may go
  * beside what is out; NULL: none does. */
-const leat__entry *leat__window_peek(const leat__window *w, int64_t now_ns);
+const leat__entry *leat__window_peek(const leat__window *w);
 
 /* Move the cursor over what is done.  Returns the `user` of each entry that
  * leaves, one a call; false: no more. */

@@ -36,7 +36,7 @@ typedef struct leat__bucket {
 typedef struct leat__lanes {
     leat__bucket *buckets; /* as many as slots; KEY only                   */
     leat__lane *pool;      /* from 1; 0 is none                            */
-    uint32_t *heap;        /* from 1, by due time, then place              */
+    uint32_t *heap;        /* from 1, by the place of the first            */
     uint32_t heap_n;
     uint32_t used; /* of the pool, ever                                    */
     uint32_t free; /* given back                                           */
@@ -81,7 +81,6 @@ struct leat__window {
     bool alone_out; /* if anything is out, it is one that is alone         */
     bool dirty, unmarked;
     bool count_known;
-    int64_t now_ns; /* of the last take                                    */
     leat__id cursor, read, mark;
     uint64_t count;
     leat__lanes lanes;
@@ -126,12 +125,15 @@ static inline void leat__lanes_link(leat__window *w, leat__slot *s,
 /* The lane is held back, so a fresh entry of it must wait behind. */
 bool leat__lanes_holds(const leat__window *w, const leat__slot *s);
 
+/* It waited and was never handed back; now it is out. */
+void leat__lanes_claimed(leat__window *w, const leat__slot *s);
+
 /* It was out; now it waits again, or is done. */
 void leat__lanes_back(leat__window *w, leat__slot *s);
 void leat__lanes_done(leat__window *w, const leat__slot *s);
 
-/* The lane whose first is due the earliest; 0: none.  Its first, and what
- * follows once that has been handed out. */
+/* The lane that goes on first; 0: none.  Its first, and what follows once that
+ * has been handed out. */
 static inline uint32_t leat__lanes_top(const leat__window *w)
 {
     return w->lanes.heap_n > 0 ? w->lanes.heap[1] : 0;

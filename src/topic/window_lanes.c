@@ -12,13 +12,12 @@
  * A lane is made by the first entry of it that is handed back.  It holds all
  * its entries that wait behind `next`: those that were handed back, and those
  * that `next` has gone over since because the lane was held.  It stands still
- * while anything of it is out; then its first entry that waits says by its own
- * due time when it goes on.  Entries behind that follow in order, each not
- * before its own due time.  When none waits any more the lane is forgotten.
+ * while anything of it is out; then it goes on in order.  When none waits any
+ * more the lane is forgotten.
  *
  * An entry without a lane, or any in the order NONE, is a lane of itself.
  *
- * Lanes that may go on stand in a heap by due time.  All room is taken when
+ * Lanes that may go on stand in a heap by their first.  All room is taken when
  * the window is made, since handing back must not fail: at most as many lanes
  * as entries.
  */
@@ -92,10 +91,6 @@ static uint64_t following(const leat__window *w, const leat__slot *s)
 
 static bool earlier(const leat__window *w, uint32_t a, uint32_t b)
 {
-    int64_t x = leat__lanes_first(w, a)->e.due_ns;
-    int64_t y = leat__lanes_first(w, b)->e.due_ns;
-    if (x != y)
-        return x < y;
     return w->lanes.pool[a].first < w->lanes.pool[b].first;
 }
 
@@ -238,6 +233,15 @@ void leat__lanes_back(leat__window *w, leat__slot *s)
             w->lanes.pool[lane].first = place;
     }
     w->lanes.pool[lane].still = true;
+    settle(w, lane);
+}
+
+void leat__lanes_claimed(leat__window *w, const leat__slot *s)
+{
+    uint32_t lane = find(w, s->e.lane);
+    if (lane == 0)
+        return;
+    w->lanes.pool[lane].out++;
     settle(w, lane);
 }
 

@@ -38,91 +38,26 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-from chaos import (FAULTS, Clock, Proxy, Redis, Rig, finish, judge,  # noqa
-                   options, say)
+from chaos import FAULTS, Rig, finish, judge, options, say  # noqa: E402
+from harm import OneServer  # noqa: E402
 from topic_many import many_options, on_many  # noqa: E402
-from topic_run import (GROUP, IN_FLIGHT, LEASE, PARTITIONS,  # noqa: E402
-                       Run, deals)
+from topic_run import (GROUP, IN_FLIGHT, PARTITIONS, Run,  # noqa: E402
+                       deals)
 from topic_policies import BAD, Policies  # noqa: E402
 from topics import OWNER, unfenced  # noqa: E402
-from wire import ask  # noqa: E402
 
 ENTRIES = ("local out = {} for _, e in ipairs(redis.call('XRANGE', KEYS[1], "
            "'-', '+')) do out[#out + 1] = e[1] out[#out + 1] = e[2][6] end "
            "return out")
 
 
-class One(Run):
+class One(OneServer, Run):
     """On one server that keeps what it acknowledged."""
 
     def __init__(self, rig, policies=None):
         self.policies = policies
-        self.clock = Clock(rig)
-        self.redis = Redis(rig, clock=self.clock)
-        # Consumers and producers come by doors of their own: a producer's
-        # command that is held for longer than its sender waits may land behind
-        # its successors, and that would be no fault of the library.
-        self.proxy = Proxy(rig, self.redis.path)
-        self.gate = Proxy(rig, self.redis.path, "gate")
-        self.consumer_url = f"redis://127.0.0.1:{self.proxy.port}"
-        self.producer_url = f"redis://127.0.0.1:{self.gate.port}"
+        self.start_server(rig)
         super().__init__(rig)
-
-    # What is done to the server.
-
-    def kill_redis(self, seconds, _r):
-        self.cut_off()
-        self.redis.kill()
-        self.rest(seconds)
-        self.redis.start()
-
-    def pause_redis(self, seconds, _r):
-        self.cut_off()
-        self.rig.pause(self.redis.process, seconds)
-
-    def pause_redis_long(self, seconds, _r):
-        """All leases are stale at once."""
-        self.cut_off()
-        self.rig.pause(self.redis.process, LEASE + 2 * seconds)
-
-    def pause_clients(self, seconds, _r):
-        self.cut_off()
-        self.redis.ask(f"CLIENT PAUSE {int(seconds * 1000)} ALL")
-        self.rest(seconds)
-
-    def move_clock(self, seconds, r):
-        self.cut_off()
-        # What is delayed while it is ahead waits for so long when it is back.
-        self.clock.set(r.choice((2, -3600, 2) if self.policies else
-                                (120, -3600, 86400)))
-        self.rest(seconds)
-        self.clock.set(0)
-
-    def shake_clock(self, seconds, r):
-        self.cut_off()
-        for _ in range(int(seconds / 0.01)):
-            self.clock.set(r.uniform(-0.05, 0.05))
-            self.rest(0.01)
-        self.clock.set(0)
-
-    def kill_with_redis(self, seconds, r):
-        """A consumer while the server is away."""
-        self.cut_off()
-        self.redis.kill()
-        self.kill_consumer(seconds, r, same=r.random() < 0.5)
-        self.redis.start()
-
-    def flush_scripts(self, _seconds, _r):
-        for _ in range(5):
-            self.redis.ask("SCRIPT FLUSH")
-            self.rest(0.05)
-
-    def kill_clients(self, seconds, _r):
-        self.cut_off()
-        for _ in range(1 + int(seconds / 0.1)):
-            self.redis.ask("CLIENT KILL TYPE normal SKIPME yes")
-            self.rig.counts["cuts"] += 1
-            self.rest(0.1)
 
     def drop_leases(self, _seconds, r):
         """By hand: the owners are fenced."""
@@ -130,80 +65,7 @@ class One(Run):
             self.bound += IN_FLIGHT
             self.redis.ask(f"DEL leat:{{orders/{i}}}:lease:billing")
 
-    # What is done to the network.
-
-    def both(self, line):
-        for proxy in (self.proxy, self.gate):
-            proxy.order(line)
-
-    def harm(self, rule, seconds, *proxies):
-        """With this rule of the proxies for a time."""
-        self.cut_off()
-        proxies = proxies or (self.proxy, self.gate)
-        before = sum(p.fired() for p in proxies)
-        for p in proxies:
-            p.order("rule " + rule)
-        self.rest(seconds)
-        for p in proxies:
-            p.order("clear")
-            p.order("release")
-        self.rig.counts["cuts"] += sum(p.fired() for p in proxies) - before
-
-    def cut(self, seconds, r):
-        """New connections, so that the offset is reached; the handshake is
-        some 7,000 bytes down and 300 up."""
-        where = r.choice(("dir=up", "dir=down"))
-        what = r.choice(("cut", "reset", "blackhole", "half-open"))
-        self.both("reset 0")
-        self.harm(f"{where} offset={r.randrange(30000)} do={what}"
-                  f" times={r.randint(1, 8)}", seconds)
-
-    def cut_command(self, seconds, r):
-        name = r.choice(("EVALSHA", "EVALSHA", "XREAD", "XREAD", "XADD"))
-        what = r.choice(("cut", "reset", "blackhole", "half-open"))
-        place = r.choice(("after", f"plus={r.randrange(80)}"))
-        self.harm(f"dir=up command={name}:{r.randint(1, 10)} {place}"
-                  f" do={what} times={r.randint(1, 8)}", seconds)
-
-    def hold(self, seconds, r):
-        """Answers late, some too late."""
-        self.both("reset 0")
-        self.harm(f"dir=down offset={7000 + r.randrange(20000)} do=hold",
-                  seconds)
-
-    def hold_requests(self, seconds, r):
-        """Some of consumers, for longer than they wait: they go on by other
-        connections, and what is released then comes too late."""
-        self.harm("dir=up command=EVALSHA do=hold"
-                  f" times={r.randint(1, 8)}", 1.2 + 2 * seconds, self.proxy)
-
-    def delay(self, seconds, r):
-        where = r.choice(("dir=up command=EVALSHA", "dir=down frame=0"))
-        self.harm(f"{where} do=delay ms={r.randint(10, 80)}", seconds)
-
-    def split(self, seconds, r):
-        self.both("reset 0")
-        self.harm(f"dir={r.choice(('up', 'down'))} offset=0 do=split", seconds)
-        self.both("reset 0")
-
-    def shut_door(self, seconds, r):
-        self.cut_off()
-        self.both("door " + r.choice(("refuse", "reset", "hang")))
-        self.both("reset 0")
-        self.rig.counts["cuts"] += 1
-        self.rest(seconds)
-        self.both("door open")
-        self.both("drop 0")
-
     # The end.
-
-    def heal_servers(self):
-        self.clock.set(0)
-        self.proxy.heal()
-        self.gate.heal()
-
-    def ask(self, key, *words):
-        return ask(self.redis.path, *words)
 
     def written(self, partition):
         flat = self.redis.ask_all(

@@ -32,8 +32,8 @@
  *   fail_key=N      messages of this key fail while there is a file
  *   fail_file=PATH
  *
- * Some messages have a fate, which follows from their number alone (fate_of,
- * and Fates in support/topic_policies.py), so many of a thousand:
+ * Some messages have a fate, which follows from their number alone (worker.h),
+ * so many of a thousand:
  *
  *   poison=N        always fail
  *   flaky=N         fail at first, fewer times than max
@@ -55,12 +55,11 @@
 #include "support/failpoint.h"
 #include "support/ledger.h"
 #include "support/wait.h"
+#include "support/worker.h"
 
-#include <dirent.h>
 #include <leat/leat.h>
 #include <leat/topic.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,21 +72,15 @@ const char *__tsan_default_options(void)
     return "atexit_sleep_ms=0";
 }
 
-enum {
-    BATCH = 64,
-    OPEN_MS = 60000,
-    END_MS = 60000,
-    KEY_SIZE = 32,
-    WHY_SIZE = 256
-};
+enum { BATCH = 64, KEY_SIZE = 32, WHY_SIZE = 256 };
 
 static struct {
     const char *topic, *group, *name, *order, *fail_file;
     int64_t partitions, answer, led, durability, replicas, log;
     int64_t key, keys, count, rate, timeout, window, republish, later;
     int64_t lease, drain, block, in_flight, batch, work, limit, threads;
-    int64_t max, delay, most_delay, jitter, fail_key, poison, flaky, reject,
-        crash;
+    int64_t delay, most_delay, jitter, fail_key;
+    worker_fates fates;
     uint64_t slow_id;
     int64_t slow_ms;
 } o = { .topic = "orders",
@@ -110,139 +103,71 @@ static struct {
         .jitter = 1 };
 
 static ledger *book;
-static volatile sig_atomic_t stopping;
-
-static void on_term(int sig)
-{
-    (void)sig;
-    stopping = 1;
-}
-
-static void die(const char *what, const leat_error *e)
-{
-    fprintf(stderr, "topic_worker: %s: %s\n", what, e ? e->msg : "");
-    _exit(1);
-}
-
-/* An open that failed: is there a point in another? */
-static void again_or_die(const char *what, const leat_error *e, int64_t end)
-{
-    if (stopping)
-        _exit(0);
-    /* What may have happened may be asked for again. */
-    if ((!e->retriable && e->code != LEAT_EUNKNOWN) || wait_now_ms() > end)
-        die(what, e);
-    wait_nap(20);
-}
-
-static void log_line(void *arg, leat_level level, const char *line)
-{
-    (void)arg;
-    fprintf(stderr, "topic_worker %d: %s: %s\n", (int)getpid(),
-            leat_level_name(level), line);
-}
-
 /* ---- options ---------------------------------------------------------- */
 
-static bool set_text(const char *name, const char *value)
-{
-    const struct {
-        const char *name;
-        const char **at;
-    } texts[] = { { "topic", &o.topic },
-                  { "group", &o.group },
-                  { "name", &o.name },
-                  { "order", &o.order },
-                  { "fail_file", &o.fail_file } };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (strcmp(texts[i].name, name) == 0) {
-            *texts[i].at = value;
-            return true;
-        }
-    return false;
-}
+static const char *slow;
 
-static bool set_number(const char *name, int64_t value)
-{
-    const struct {
-        const char *name;
-        int64_t *at;
-    } numbers[] = {
-        { "partitions", &o.partitions },
-        { "answer", &o.answer },
-        { "led", &o.led },
-        { "durability", &o.durability },
-        { "replicas", &o.replicas },
-        { "log", &o.log },
-        { "republish", &o.republish },
-        { "later", &o.later },
-        { "key", &o.key },
-        { "keys", &o.keys },
-        { "count", &o.count },
-        { "rate", &o.rate },
-        { "window", &o.window },
-        { "timeout", &o.timeout },
-        { "lease", &o.lease },
-        { "drain", &o.drain },
-        { "block", &o.block },
-        { "in_flight", &o.in_flight },
-        { "batch", &o.batch },
-        { "work", &o.work },
-        { "limit", &o.limit },
-        { "threads", &o.threads },
-        { "max", &o.max },
-        { "delay", &o.delay },
-        { "most_delay", &o.most_delay },
-        { "jitter", &o.jitter },
-        { "fail_key", &o.fail_key },
-        { "poison", &o.poison },
-        { "flaky", &o.flaky },
-        { "reject", &o.reject },
-        { "crash", &o.crash },
-    };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (strcmp(numbers[i].name, name) == 0) {
-            *numbers[i].at = value;
-            return true;
-        }
-    return false;
-}
+static const worker_option options[] = {
+    { "topic", &o.topic, NULL },
+    { "group", &o.group, NULL },
+    { "name", &o.name, NULL },
+    { "order", &o.order, NULL },
+    { "fail_file", &o.fail_file, NULL },
+    { "partitions", NULL, &o.partitions },
+    { "answer", NULL, &o.answer },
+    { "led", NULL, &o.led },
+    { "durability", NULL, &o.durability },
+    { "replicas", NULL, &o.replicas },
+    { "log", NULL, &o.log },
+    { "republish", NULL, &o.republish },
+    { "later", NULL, &o.later },
+    { "key", NULL, &o.key },
+    { "keys", NULL, &o.keys },
+    { "count", NULL, &o.count },
+    { "rate", NULL, &o.rate },
+    { "window", NULL, &o.window },
+    { "timeout", NULL, &o.timeout },
+    { "lease", NULL, &o.lease },
+    { "drain", NULL, &o.drain },
+    { "block", NULL, &o.block },
+    { "in_flight", NULL, &o.in_flight },
+    { "batch", NULL, &o.batch },
+    { "work", NULL, &o.work },
+    { "limit", NULL, &o.limit },
+    { "threads", NULL, &o.threads },
+    { "max", NULL, &o.fates.max },
+    { "delay", NULL, &o.delay },
+    { "most_delay", NULL, &o.most_delay },
+    { "jitter", NULL, &o.jitter },
+    { "fail_key", NULL, &o.fail_key },
+    { "poison", NULL, &o.fates.poison },
+    { "flaky", NULL, &o.fates.flaky },
+    { "reject", NULL, &o.fates.reject },
+    { "crash", NULL, &o.fates.crash },
+    { "slow", &slow, NULL },
+};
 
 static void parse(char **words)
 {
-    for (; *words; words++) {
-        char *value = strchr(*words, '=');
-        if (!value)
-            die(*words, NULL);
-        *value++ = '\0';
-        char *rest = NULL;
-        if (strcmp(*words, "slow") == 0) {
-            o.slow_id = strtoull(value, &rest, 10);
-            o.slow_ms = *rest == ':' ? strtoll(rest + 1, NULL, 10) : 0;
-        } else if (!set_text(*words, value) &&
-                   !set_number(*words, strtoll(value, NULL, 10))) {
-            die(*words, NULL);
-        }
-    }
+    char *rest = NULL;
+    worker_parse(options, sizeof options / sizeof *options, words);
+    if (!slow)
+        return;
+    o.slow_id = strtoull(slow, &rest, 10);
+    o.slow_ms = *rest == ':' ? strtoll(rest + 1, NULL, 10) : 0;
 }
 
 static leat_client *dial(const char *url)
 {
-    leat_client_opts opts = { .name = "chaos",
-                              .timeout_ms = o.answer,
-                              .connect_timeout_ms = o.answer,
-                              .max_retry_ms = 100,
-                              .durability = (leat_durability)o.durability,
-                              .replicas = (int)o.replicas,
-                              .log = { log_line, NULL, (leat_level)o.log } };
-    int64_t end = wait_now_ms() + OPEN_MS;
-    leat_error e = { 0 };
-    for (;;) {
-        leat_client *c = leat_client_open(url, &opts, &e);
-        if (c)
-            return c;
-        again_or_die("open", &e, end);
-    }
+    return worker_dial(
+        url,
+        &(leat_client_opts){ .name = "chaos",
+                             .timeout_ms = o.answer,
+                             .connect_timeout_ms = o.answer,
+                             .max_retry_ms = 100,
+                             .durability = (leat_durability)o.durability,
+                             .replicas = (int)o.replicas,
+                             .log = { worker_log, NULL, (leat_level)o.log } });
 }
 
 /* What the library found to be lost, as it was told. */
@@ -256,7 +181,7 @@ static void on_loss(void *arg, const leat_loss *l)
                         .detail = (l->exact ? l->count : 0) << 16 |
                                   (l->partition + 1) };
     if (!ledger_write(book, LEDGER_LOSS, r))
-        die("the ledger cannot be written", NULL);
+        worker_die("the ledger cannot be written", NULL);
 }
 
 static leat_topic *open_topic(leat_client *c)
@@ -268,14 +193,14 @@ static leat_topic *open_topic(leat_client *c)
                              .timeout_ms = o.timeout,
                              .on_loss = on_loss,
                              .republish_bytes = (size_t)o.republish,
-                             .log = { log_line, NULL, (leat_level)o.log } };
-    int64_t end = wait_now_ms() + OPEN_MS;
+                             .log = { worker_log, NULL, (leat_level)o.log } };
+    int64_t end = wait_now_ms() + WORKER_OPEN_MS;
     leat_error e = { 0 };
     for (;;) {
         leat_topic *t = leat_topic_open(c, o.topic, &opts, &e);
         if (t)
             return t;
-        again_or_die("topic", &e, end);
+        worker_again_or_die("topic", &e, end);
     }
 }
 
@@ -284,39 +209,10 @@ static leat_topic *open_topic(leat_client *c)
 static uint64_t *last_seq; /* of each key */
 static uint32_t *parts;    /* likewise, where they go */
 
-static void recall_file(const char *path)
-{
-    ledger_record r;
-    FILE *f = fopen(path, "r");
-    while (f && fread(&r, sizeof r, 1, f) == 1) {
-        uint64_t i = r.key - (uint64_t)o.key;
-        if (r.kind == LEDGER_ATTEMPT && r.key >= (uint64_t)o.key &&
-            i < (uint64_t)o.keys && r.seq > last_seq[i])
-            last_seq[i] = r.seq;
-    }
-    if (f)
-        (void)fclose(f);
-}
-
-static void recall(const char *dir, const char *role)
-{
-    char path[4096], prefix[80];
-    DIR *d = opendir(dir);
-    snprintf(prefix, sizeof prefix, "%s.", role);
-    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
-        if (strncmp(e->d_name, prefix, strlen(prefix)) != 0)
-            continue;
-        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        recall_file(path);
-    }
-    if (d)
-        closedir(d);
-}
-
 static void note(ledger_kind kind, uint64_t id)
 {
     if (!ledger_add(book, kind, id >> 32, id & 0xffffffff, id))
-        die("the ledger cannot be written", NULL);
+        worker_die("the ledger cannot be written", NULL);
 }
 
 static void note_at(uint64_t id, const leat_position *at)
@@ -328,7 +224,7 @@ static void note_at(uint64_t id, const leat_position *at)
                         .detail = at->seq << 16 |
                                   (parts[(id >> 32) - (uint64_t)o.key] + 1) };
     if (!ledger_write(book, LEDGER_ACK, r))
-        die("the ledger cannot be written", NULL);
+        worker_die("the ledger cannot be written", NULL);
 }
 
 /* arg is the id itself. */
@@ -337,7 +233,7 @@ static void on_published(void *arg, const leat_position *at,
 {
     uint64_t id = (uint64_t)(uintptr_t)arg;
     if (!e && at->ms == 0 && at->seq == 0 && o.later == 0)
-        die("persisted nowhere", NULL);
+        worker_die("persisted nowhere", NULL);
     if (!e)
         note_at(id, at);
     else
@@ -357,7 +253,7 @@ static void find_partitions(leat_topic *t)
         name_key(key, i);
         leat_msg m = { .key = leat_str(key) };
         if (leat_topic_partition_of(t, &m, &parts[i], &e) != LEAT_OK)
-            die("no partition", &e);
+            worker_die("no partition", &e);
     }
 }
 
@@ -384,29 +280,22 @@ static void publish(leat_topic *t, int64_t i)
         note(rc == LEAT_EUNKNOWN ? LEDGER_UNKNOWN : LEDGER_FAIL, id);
 }
 
-static void pace(int64_t start_ns, int64_t sent)
-{
-    while (o.rate && !stopping &&
-           (wait_now_ns() - start_ns) * o.rate / 1000000000 < sent)
-        wait_nap(1);
-}
-
 /* One more of each key must be persisted, or the topic is of no use. */
 static int produce(leat_topic *t)
 {
     int64_t start = wait_now_ns(), sent = 0;
     leat_error e = { 0 };
-    for (; !stopping && (o.count == 0 || sent < o.count); sent++) {
+    for (; !worker_stopping && (o.count == 0 || sent < o.count); sent++) {
         publish(t, sent % o.keys);
-        pace(start, sent);
+        worker_pace(start, o.rate, sent);
     }
-    if (leat_topic_flush(t, END_MS, &e) != LEAT_OK)
+    if (leat_topic_flush(t, WORKER_END_MS, &e) != LEAT_OK)
         return 3;
     if (o.count)
         return 0;
     for (int64_t i = 0; i < o.keys; i++)
         publish(t, i);
-    return leat_topic_flush(t, END_MS, &e) == LEAT_OK ? 0 : 3;
+    return leat_topic_flush(t, WORKER_END_MS, &e) == LEAT_OK ? 0 : 3;
 }
 
 static int producer(leat_client *c, const char *dir, const char *role)
@@ -415,7 +304,7 @@ static int producer(leat_client *c, const char *dir, const char *role)
     parts = calloc((size_t)o.keys, sizeof *parts);
     if (!last_seq || !parts)
         return 1;
-    recall(dir, role);
+    worker_recall(dir, role, (uint64_t)o.key, (uint64_t)o.keys, last_seq);
     book = ledger_open(dir, role);
     if (!book)
         return 1;
@@ -450,36 +339,12 @@ static void write_down(ledger_kind kind, const leat_delivery *d,
                         .fence = leat_delivery_fence(d),
                         .detail = detail };
     if (id == 0)
-        die("a message that nobody sent", leat_delivery_error(d));
+        worker_die("a message that nobody sent", leat_delivery_error(d));
     if (!ledger_write(book, kind, r))
-        die("the ledger cannot be written", NULL);
+        worker_die("the ledger cannot be written", NULL);
     if (kind == LEDGER_DELIVERY && id == o.slow_id &&
         leat_delivery_attempt(d) == 1)
         wait_nap(o.slow_ms);
-}
-
-typedef enum fate { PLAIN, POISON, FLAKY, REJECTED, CRASHER } fate;
-
-/* times: how often a flaky one fails. */
-static fate fate_of(uint64_t id, uint32_t *times)
-{
-    uint64_t luck = id * UINT64_C(0x9E3779B97F4A7C15);
-    int64_t n = (int64_t)((luck >> 40) % 1000);
-    *times = (uint32_t)(1 + (luck >> 20 & 0xfffff) %
-                                (uint64_t)(o.max > 1 ? o.max - 1 : 1));
-    const struct {
-        int64_t of;
-        fate is;
-    } fates[] = { { o.poison, POISON },
-                  { o.flaky, FLAKY },
-                  { o.reject, REJECTED },
-                  { o.crash, CRASHER } };
-    for (size_t i = 0; i < sizeof fates / sizeof *fates; i++) {
-        if (n < fates[i].of)
-            return fates[i].is;
-        n -= fates[i].of;
-    }
-    return PLAIN;
 }
 
 static bool is_denied(uint64_t id)
@@ -501,14 +366,15 @@ static leat_verdict work(const leat_delivery *d, char why[WHY_SIZE])
     failpoint("before_effect");
     if (o.work)
         wait_nap(o.work);
-    fate f = fate_of(id, &times);
-    if (f == CRASHER)
+    worker_fate f = worker_fate_of(&o.fates, id, &times);
+    if (f == WORKER_CRASHER)
         (void)kill(getpid(), SIGKILL);
-    if (f == POISON || (f == FLAKY && attempt <= times) || is_denied(id)) {
+    if (f == WORKER_POISON || (f == WORKER_FLAKY && attempt <= times) ||
+        is_denied(id)) {
         snprintf(why, WHY_SIZE, "no %llu", (unsigned long long)id);
         return LEAT_NACK;
     }
-    if (f == REJECTED) {
+    if (f == WORKER_REJECTED) {
         snprintf(why, WHY_SIZE, "never %llu", (unsigned long long)id);
         return LEAT_REJECT;
     }
@@ -553,7 +419,7 @@ static void on_assign(void *arg, leat_assign what, uint32_t partition,
                         .fence = epoch,
                         .detail = (uint64_t)what };
     if (!ledger_write(book, LEDGER_OWNER, r))
-        die("the ledger cannot be written", NULL);
+        worker_die("the ledger cannot be written", NULL);
 }
 
 static leat_source *join_group(leat_topic *t)
@@ -569,18 +435,18 @@ static leat_source *join_group(leat_topic *t)
                                     .lease_ms = o.lease,
                                     .block_ms = o.block,
                                     .drain_ms = o.drain,
-                                    .retry = { .max_attempts = (int)o.max,
+                                    .retry = { .max_attempts = (int)o.fates.max,
                                                .delay_ms = o.delay,
                                                .max_delay_ms = o.most_delay,
                                                .no_jitter = !o.jitter },
                                     .on_assign = on_assign };
-    int64_t end = wait_now_ms() + OPEN_MS;
+    int64_t end = wait_now_ms() + WORKER_OPEN_MS;
     leat_error e = { 0 };
     for (;;) {
         leat_source *s = leat_topic_source(t, o.group, &opts, &e);
         if (s)
             return s;
-        again_or_die("source", &e, end);
+        worker_again_or_die("source", &e, end);
     }
 }
 
@@ -617,7 +483,7 @@ static void obey(leat_source *s, int ms)
     if (strcmp(line, "stats") == 0)
         say_stats(s);
     else
-        stopping = 1;
+        worker_stopping = 1;
 }
 
 static int run_it(leat_source *s)
@@ -627,20 +493,20 @@ static int run_it(leat_source *s)
                            .max_in_flight = (int)o.in_flight,
                            .batch = (int)o.batch,
                            .max_processing_ms = o.limit,
-                           .log = { log_line, NULL, (leat_level)o.log } };
+                           .log = { worker_log, NULL, (leat_level)o.log } };
     leat_run *r = leat_run_start(s, handler, NULL, &opts, &e);
     if (!r)
-        die("run", &e);
-    while (!stopping) {
+        worker_die("run", &e);
+    while (!worker_stopping) {
         leat_run_stats v;
         leat_run_stats_get(r, &v);
         if (v.failed)
-            stopping = 2;
+            worker_stopping = 2;
         obey(s, 20);
     }
-    leat_code rc = leat_run_stop(r, END_MS, &e);
-    if (stopping == 2)
-        die("the source failed", &e);
+    leat_code rc = leat_run_stop(r, WORKER_END_MS, &e);
+    if (worker_stopping == 2)
+        worker_die("the source failed", &e);
     /* What was lost on the way is the successor's. */
     return rc == LEAT_ETIMEOUT ? 3 : 0;
 }
@@ -651,13 +517,13 @@ static void take_turns(leat_source *s)
     leat_error e = { 0 };
     int n = leat_source_receive(s, d, BATCH, 50, &e);
     if (n < 0 && !e.retriable)
-        die("receive", &e);
+        worker_die("receive", &e);
     if (n <= 0)
         return;
     failpoint("received");
     for (int i = 0; i < n; i++) {
         if (settle(d[i]) != LEAT_OK)
-            die("settled twice", NULL);
+            worker_die("settled twice", NULL);
         failpoint("after_settle");
     }
     if (leat_source_flush(s, o.lease, &e) == LEAT_OK)
@@ -667,7 +533,7 @@ static void take_turns(leat_source *s)
 static int loop_it(leat_source *s)
 {
     leat__source_on_settled(s, on_settled, NULL);
-    while (!stopping) {
+    while (!worker_stopping) {
         take_turns(s);
         obey(s, 0);
     }
@@ -700,8 +566,7 @@ int main(int argc, char **argv)
                         "[option=value ...]\n");
         return 1;
     }
-    (void)signal(SIGTERM, on_term);
-    (void)signal(SIGPIPE, SIG_IGN);
+    worker_signals();
     parse(argv + 5);
     leat_client *c = dial(argv[2]);
     int code = strcmp(argv[1], "produce") == 0 ? producer(c, argv[3], argv[4])

@@ -80,11 +80,11 @@ static void live(leat__window *w)
         id = i % 3 == 0 ? (leat__id){ id.ms + 1, 0 }
                         : (leat__id){ id.ms, id.seq + 1 };
         leat__window_push(w, id, i, NULL);
-        leat__entry *e = leat__window_take(w, 0);
+        leat__entry *e = leat__window_take(w);
         if (e && i % 2 == 0)
             leat__window_done(w, e);
         else if (e)
-            leat__window_back(w, e, (int64_t)i, i % 4 == 1);
+            leat__window_back(w, e, i % 4 == 1);
         write_and_read_again(w);
         while (i % 4 == 0 && leat__window_pop(w, &user))
             write_and_read_again(w);

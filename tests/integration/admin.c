@@ -458,6 +458,35 @@ static void a_removed_group_leaves_its_dead_letters_and_nothing_else(void **s)
     assert_int_equal(keys_like("*:g"), 0);
 }
 
+static void one_connection_suffices_to_remove(void **state)
+{
+    leat_client *one = open_client(url, &(leat_client_opts){ .pool_size = 1 });
+    (void)state;
+    fill(0, 3);
+    litter();
+    must(leat_group_remove(one, "t", "g", &(leat_remove_opts){ .dead = true },
+                           err));
+    assert_int_equal(redis_int(server, "XLEN leat:{t/0}:dlq"), 150);
+    make_group();
+    must(leat_topic_remove(one, "t", NULL, err));
+    assert_int_equal(keys_like("*{t*"), 0);
+    leat_client_close(one);
+}
+
+/* Its meta was removed, and then somebody was killed. */
+static void a_dry_run_leaves_the_rest_of_a_removal(void **state)
+{
+    leat_error e = { 0 };
+    const leat_remove_opts dry = { .dry_run = true };
+    (void)state;
+    redis_do(server, "SADD leat:topics half");
+    must(leat_topic_remove_with(client, "half", &dry, err));
+    assert_int_equal(redis_int(server, "SISMEMBER leat:topics half"), 1);
+    must(leat_topic_remove(client, "half", NULL, err));
+    assert_int_equal(redis_int(server, "SISMEMBER leat:topics half"), 0);
+    assert_code(leat_topic_remove_with(client, "half", &dry, &e), LEAT_ENOENT);
+}
+
 static void what_is_in_use_is_not_removed_unless_forced(void **state)
 {
     leat_error e = { 0 };
@@ -488,8 +517,8 @@ static void what_is_in_use_is_not_removed_unless_forced(void **state)
 /* All keys of a topic, also those of partitions that hold no message now. */
 static void a_removed_topic_leaves_no_key(void **state)
 {
-    static const char *const words[] = { "dlq", "later", "laters", "bodies",
-                                         "large" };
+    static const char *const words[] = { "dlq",   "later",  "laters",
+                                         "since", "bodies", "large" };
     (void)state;
     fill(0, 3);
     litter();
@@ -617,7 +646,9 @@ static void move(int number, const char *what, const char *id, int n, int f,
         leat_str("leat:{t/1}:lease:g"), leat_str("leat:{t/1}:cur:g"),
         leat_str("leat:{t/1}:log"),     leat_str("leat:{t/1}:kept:g"),
         leat_str("leat:{t/1}:due:g"),   leat_str("leat:{t/1}:lane:g"),
-        leat_str("leat:{t/1}:dlq"),     leat_str("leat:{t/1}:bodies")
+        leat_str("leat:{t/1}:dlq"),     leat_str("leat:{t/1}:bodies"),
+        leat_str("leat:{t/1}:later"),   leat_str("leat:{t/1}:laters"),
+        leat_str("leat:{t/1}:since")
     };
     const leat_bytes args[] = {
         leat_str(A),        leat_str("9"),      leat_str(num),
@@ -628,7 +659,7 @@ static void move(int number, const char *what, const char *id, int n, int f,
         leat_str(id),       leat_str(tries),    leat_str(fails),
         leat_str(wait),     leat_str(error),    leat_str(lane)
     };
-    must(leat__script_call(c, &leat__script_topic_move, keys, 8, args,
+    must(leat__script_call(c, &leat__script_topic_move, keys, 11, args,
                            sizeof args / sizeof *args, &r, err));
     assert_text(leat_reply_at(r, 0), "1");
     leat_client_return(client, c);
@@ -1007,6 +1038,8 @@ int main(void)
         CASE(one_that_came_meanwhile_is_not_overrun),
         CASE(a_paused_group_hands_out_nothing_until_it_is_resumed),
         CASE(a_removed_group_leaves_its_dead_letters_and_nothing_else),
+        CASE(one_connection_suffices_to_remove),
+        CASE(a_dry_run_leaves_the_rest_of_a_removal),
         CASE(what_is_in_use_is_not_removed_unless_forced),
         CASE(a_removed_topic_leaves_no_key),
         CASE(a_removal_that_was_cut_is_finished_by_the_next),

@@ -37,8 +37,9 @@ READ_ONLY = {"admin/pending", "redis/clock", "redis/probe", "topic/alive",
 
 # ---- what the scripts are given -------------------------------------------
 #
-# A case: commands before, then KEYS and ARGV.  Names are made from the case's
-# number, so that each has keys of its own.
+# A case: commands before, then KEYS and ARGV, then the keys to look at if they
+# are more.  Names are made from the case's number, so that each has keys of its
+# own.
 
 def stream(key, entries=4, read=3):
     """A stream with a group, some of it pending for ME, the last for OTHER."""
@@ -168,7 +169,8 @@ def step(number, what, entry, n=1, f=1, delay=0, error="", lane=""):
 def move(k):
     """From the log to a lane, beside it and to the dead letters; then from
     where it was kept to each of these, and done."""
-    keys = [k + x for x in ("", "c", "l", "k", "d", "n", "q", "b", "t", "u")]
+    keys = [k + x for x in ("", "c", "l", "k", "d", "n", "q", "b", "t", "u",
+                            "v")]
     owned = [*log(keys[2], 6), ["HSET", keys[0], "o", ME, "e", 9, "to", ""],
              ["HSET", keys[1], "e", 9, "q", 4, "c", "0-0", "m", "6-0", "n", 0,
               "s", "", "t", "", "k", 0],
@@ -178,7 +180,8 @@ def move(k):
            *step(2, "keep", "2-0", 0, 0, lane=LANE),
            *step(3, "keep", "3-0", delay=1000, error="no"),
            *step(4, "dead", "4-0", error="no", lane="1:a1:b"),
-           *step(5, "keep", "5-0", error="no")]
+           *step(5, "keep", "5-0", error="no"),
+           *step(6, "again", "6-0", delay=1000, lane="1:b4:body")]
     yield owned, keys, [*state, LANE, *out]
 
     keys = [x + "2" for x in keys]
@@ -197,7 +200,8 @@ def move(k):
            [*state, LANE, *step(1, "begin", "1-0", 2, 1),
             *step(2, "done", "1-0", 2, 1),
             *step(3, "dead", "3-0", 2, 2, error="no"),
-            *step(4, "keep", "4-0", 2, 2, 1000, "no")])
+            *step(4, "keep", "4-0", 2, 2, 1000, "no"),
+            *step(5, "again", "2-0", delay=1000, lane="1:b4:body")])
 
 
 def letter(k, at, i, group=GROUP):
@@ -236,27 +240,32 @@ def republish(k):
 
 def bounded(k):
     """A small one, and a large one that drops old bodies."""
-    yield [*log(k)], [k], [10, 0, "", "b", "body"]
+    yield [*log(k)], [k, k + "t"], [10, 0, "", "b", "body"]
     c = k + "x"
     yield ([*log(c), ["HSET", c + "b", "0-1", "old"],
             ["ZADD", c + "z", 0, "0-1"]],
-           [c, c + "b", c + "z"],
+           [c, c + "t", c + "b", c + "z"],
            [10, 100, "a body that is large", "a", "x", "@large", "b"])
 
 
+def enter(k):
+    yield (), [k], [GROUP]
+
+
 def later(k):
-    yield [*log(k + "l")], [k, k + "s", k + "l"], [
+    yield [*log(k + "l")], [k, k + "s", k + "e", k + "l"], [
         "token", 5000, 10, "a", "x", "b", "body"]
 
 
 PACK = ("redis.call('ZADD', KEYS[1], 1, ARGV[1]) "
+        "redis.call('ZADD', KEYS[3], 1, ARGV[1]) "
         "redis.call('HSET', KEYS[2], ARGV[1], cmsgpack.pack({'b', ARGV[2]}))")
 
 
 def ripe(k):
     """Two that are due, one of them large."""
-    keys = [k + x for x in ("l", "b", "z", "", "s")]
-    yield ([["EVAL", PACK, 2, k, k + "s", f"token {n}", n * "body"]
+    keys = [k + x for x in ("l", "b", "z", "", "s", "e")]
+    yield ([["EVAL", PACK, 3, k, k + "s", k + "e", f"token {n}", n * "body"]
             for n in (1, 20)], keys, [10, 1000, 20, 0])
 
 
@@ -285,14 +294,188 @@ def trim(k):
                 *(["gone"] if abandoned == "detach" else [])])
 
 
+# ---- queues: all their keys are derived from that of the deadlines
+
+def shard(k, **settings):
+    """The base of a shard's keys, what makes a queue in it, and its keys."""
+    base = k + ":{q/1}:"
+    conf = {"created": 1, "hide": 30000, "receives": 0, "delay": 0, "ttl": 0,
+            "max": 1000, "dedup": KEEP, "fifo": 0, "events": 1, **settings}
+    keys = [base + x for x in ("due", "work", "queues", "clock", "reaper",
+                               "s:" + LANE)]
+    keys += [base + "o:" + x for x in (
+        "conf", "ready", "body", "dead", "stat", "why", "log", "busy", "g:a",
+        "g:b", "dd:1:x")]
+    return base, [["HSET", base + "o:conf",
+                   *(y for x in conf.items() for y in x)]], keys
+
+
+def entry(i, receives=0, group=None, sent=1700000000000):
+    return f"{receives}/{sent}/" + (f"1/{group}/" if group else "") + f"id{i}"
+
+
+def flying(i, kind="v", **more):
+    return f"{kind}/o/{entry(i, 1, **more)}/{LANE}.1"
+
+
+def bodies(base, *numbers):
+    for i in numbers:
+        yield ["HSET", base + "o:body", f"id{i}", f"body {i}"]
+
+
+def queue_case(base, before, keys, *args):
+    return before, [base + "due"], args, keys
+
+
+LATER = 9999999999999  # a deadline that is not due
+
+
+def queue_ack(k):
+    base, made, keys = shard(k)
+    yield queue_case(base, [
+        *made, *bodies(base, 1, 2, 3), ["HSET", base + "o:why", "id3", "no"],
+        ["ZADD", base + "due", LATER, flying(1), LATER, flying(2), LATER,
+         flying(3, "x")]], keys,
+        "o", "2", "0", "0", 1, flying(1), flying(2), flying(3, "x"), "id1",
+        "id2", "id3")
+    base, made, keys = shard(k + "f", fifo=1)
+    yield queue_case(base, [
+        *made, *bodies(base, 1, 2), ["HSET", base + "o:busy", "a", "id1"],
+        ["RPUSH", base + "o:g:a", entry(2, group="a")],
+        ["ZADD", base + "due", LATER, flying(1, group="a")]], keys,
+        "o", "2", "0", "1", 0, flying(1, group="a"), flying(9, group="b"),
+        "id1", "id9", "a", "b")
+
+
+def queue_change(k):
+    for n, (how, reason) in enumerate((("hide", ""), ("back", ""), ("free", ""),
+                                       ("fail", "no"), ("bury", "no"))):
+        base, made, keys = shard(f"{k}{n}", receives=int(how == "fail"))
+        yield queue_case(base, [
+            *made, *bodies(base, 1, 2),
+            ["ZADD", base + "due", LATER, flying(1), LATER, flying(2, "x")]],
+            keys, "o", "2", "0", "0", how, 5000, reason, flying(1),
+            flying(2, "x"), flying(9))
+    base, made, keys = shard(k + "f", fifo=1)
+    yield queue_case(base, [
+        *made, *bodies(base, 1, 2), ["HSET", base + "o:busy", "a", "id1"],
+        ["RPUSH", base + "o:g:a", entry(2, group="a")],
+        ["ZADD", base + "due", LATER, flying(1, group="a")]], keys,
+        "o", "2", "0", "1", "back", 0, "", flying(1, group="a"))
+
+
+def queue_drop(k):
+    for n, (what, which) in enumerate((("ready", 0), ("dead", 0), ("due", 1),
+                                       ("mark", 0), ("end", 0))):
+        base, made, keys = shard(f"{k}{n}")
+        yield queue_case(base, [
+            *made, *bodies(base, 1, 2, 3, 4), ["SADD", base + "queues", "o"],
+            ["HSET", base + "o:why", "id3", "no"],
+            ["RPUSH", base + "o:ready", entry(1)],
+            ["ZADD", base + "work", 1, "o"],
+            ["RPUSH", base + "o:dead", entry(3, 1)],
+            ["ZADD", base + "due", LATER, flying(2), LATER,
+             "d/o/" + entry(4), 1, "d/p/" + entry(9)]], keys,
+            "o", what, 100, "0", which)
+
+
+def queue_expire(k):
+    base, made, keys = shard(k, receives=1)
+    yield queue_case(base, [
+        *made, *bodies(base, 1, 2, 3),
+        ["ZADD", base + "due", 1, flying(1), 2, "d/o/" + entry(2), 3,
+         flying(3, "x"), LATER, flying(4)]], keys, 100, "2", ME, KEEP, "0")
+    base, made, keys = shard(k + "f", fifo=1)
+    yield queue_case(base, [
+        *made, *bodies(base, 1, 2), ["HSET", base + "o:busy", "a", "id1"],
+        ["ZADD", base + "due", 1, flying(1, group="a"), 2,
+         f"d/o/{1:016}/" + entry(2, group="b")]], keys, 100, "2", "", 0, "1")
+
+
+def queue_make(k):
+    base, made, keys = shard(k)
+    yield queue_case(base, [], keys, "o", "open", *made[0][4:])
+    base, made, keys = shard(k + "a")
+    yield queue_case(base, made, keys, "o", "alter", "hide", 5, "ttl", 9)
+
+
+def queue_redrive(k):
+    for fifo in (0, 1):
+        base, made, keys = shard(f"{k}{fifo}", fifo=fifo)
+        group = "a" if fifo else None
+        yield queue_case(base, [
+            *made, *bodies(base, 1, 2), ["HSET", base + "o:why", "id1", "no"],
+            ["RPUSH", base + "o:dead", entry(1, 3, group), entry(2, 3, group)]],
+            keys, "o", LANE, 7, "2", 10)
+
+
+def queue_send(k):
+    for delay in (0, 5000):
+        base, made, keys = shard(f"{k}{delay}")
+        yield queue_case(base, made, keys, "o", LANE, 1, "2", delay, "id1",
+                         "body 1", "id2", "body 2")
+
+
+def queue_send_each(k):
+    for fifo in (0, 1):
+        base, made, keys = shard(f"{k}{fifo}", fifo=fifo)
+        yield queue_case(base, made, keys, "o", LANE, 1, "2", fifo,
+                         "id1", "body 1", "a", "x", 0, 1,
+                         "id2", "body 2", "b", "", 0 if fifo else 5000, 0,
+                         "id3", "body 3", "a", "x", 0, 0)
+    base, made, keys = shard(k + "d", fifo=1, delay=5000)
+    yield queue_case(base, made, keys, "o", LANE, 1, "2", 1,
+                     "id1", "body 1", "a", "", -1, 0)
+
+
+def queue_take(k):
+    """Plain; what is due first; worn and too old; of groups; dead letters."""
+    def lot(settings, n, dead, *more):
+        base, made, keys = shard(f"{k}{n}", **settings)
+        return queue_case(base, [
+            *made, *bodies(base, 1, 2, 3), *([x[0], base + x[1], *x[2:]]
+                                             for x in more)], keys,
+            "o", LANE, 1, "2", 2, 0, 10, dead)
+
+    ready = ["RPUSH", "o:ready", entry(1), entry(2, 3), entry(3)]
+    work = ["ZADD", "work", 1, "o"]
+    yield lot({}, 0, 0, ready, work)
+    yield lot({}, 1, 0, ["ZADD", "due", 1, flying(1), 2, "d/o/" + entry(2)],
+              work)
+    yield lot({"receives": 2, "ttl": KEEP}, 2, 0,
+              ["RPUSH", "o:ready", entry(1, 3, sent=LATER), entry(2),
+               entry(3, sent=LATER)], work)
+    yield lot({"fifo": 1}, 3, 0, ["RPUSH", "o:ready", "a", "b"],
+              ["RPUSH", "o:g:a", entry(1, group="a"), entry(3, group="a")],
+              ["RPUSH", "o:g:b", entry(2, group="b")], work)
+    yield lot({}, 4, 1, ["RPUSH", "o:dead", entry(1, 3), entry(2, 3)],
+              ["HSET", "o:why", "id1", "no"])
+
+
+def queue_look(*args):
+    """They only read, but for a clock that has run back."""
+    def make_cases(k):
+        base, made, keys = shard(k)
+        yield queue_case(base, [*made, ["SET", base + "clock",
+                                        f"{LATER} 0"]], keys, "o", *args)
+    return make_cases
+
+
 CASES = {
+    "queue/ack": queue_ack, "queue/change": queue_change,
+    "queue/drop": queue_drop, "queue/expire": queue_expire,
+    "queue/make": queue_make, "queue/peek": queue_look(10, "1"),
+    "queue/redrive": queue_redrive, "queue/send": queue_send,
+    "queue/send_each": queue_send_each, "queue/stats": queue_look(),
+    "queue/take": queue_take,
     "admin/discard": discard, "admin/edit": edit, "admin/replay": replay,
     "admin/republish": republish,
     "admin/pause": pause, "admin/seek": seek,
     "stream/ack": ack, "stream/autoclaim": autoclaim, "stream/idle": idle,
     "stream/remove": remove, "stream/take": stream_take, "topic/beat": beat,
     "topic/add": bounded, "topic/alter": alter, "topic/bury": bury,
-    "topic/hand": hand, "topic/later": later, "topic/leave": leave,
+    "topic/enter": enter, "topic/hand": hand, "topic/later": later,
+    "topic/leave": leave,
     "topic/move": move, "topic/ripe": ripe,
     "topic/make": make, "topic/renew": renew, "topic/save": save,
     "topic/take": take, "topic/trim": trim, "topic/trim60": trim,
@@ -345,14 +528,16 @@ def look_at(w, keys):
         value = None
         if kind == "hash":
             value = pairs(w.call("HGETALL", key))
+        elif kind == "list":
+            value = w.call("LRANGE", key, 0, -1)
+        elif kind == "set":
+            value = sorted(w.call("SMEMBERS", key))
         elif kind == "zset":
             value = w.call("ZRANGE", key, 0, -1, "WITHSCORES")
         elif kind == "string":
             value = w.call("GET", key)
         elif kind == "stream":
             value = look_at_stream(w, key)
-        elif kind == "zset":
-            value = w.call("ZRANGE", key, 0, -1, "WITHSCORES")
         elif kind != "none":
             raise RuntimeError(f"{key}: cannot look at a {kind}")
         state.append((key, kind, w.call("PEXPIRETIME", key), value))
@@ -431,12 +616,13 @@ def record_all(rec, texts):
     """Every case of every script."""
     effects = []
     for name, make_cases in CASES.items():
-        for before, keys, args in make_cases(name.replace("/", ":")):
+        for before, keys, args, *more in make_cases(name.replace("/", ":")):
             for words in before if isinstance(before, (list, tuple)) else \
                     list(before):
                 rec.wire.call(*words)
-            effects.append(rec.run(name, (keys, lambda w: w.call(
-                "EVAL", texts[name], len(keys), *keys, *args))))
+            effects.append(rec.run(
+                name, (more[0] if more else keys, lambda w: w.call(
+                    "EVAL", texts[name], len(keys), *keys, *args))))
     return effects
 
 

@@ -56,7 +56,9 @@ def a_group_reads_again_from_where_it_is_told(b):
     read_all(b, 6)
     third = ids(b)[2]
     for to, first in (("start", 0), (third, 2), ("1h", 0), ("@1", 0),
-                      ("@2001-02-03T04:05:06.7Z", 0), ("@2001-02-03", 0)):
+                      ("@2001-02-03T04:05:06.7Z", 0), ("@2001-02-03", 0),
+                      ("2001-02-03T04:05:06.789+01:00", 0),
+                      ("2001-02-03T04:05", 0)):
         p = seek(b, "--to", to, "--yes", "-o", "json")
         exits(p, 0)
         row, = json.loads(p.out)
@@ -176,6 +178,25 @@ def a_group_is_removed_only_when_told_twice(b):
     exits(b.run("group", "rm", "orders", "g", "--yes"), 1)
 
 
+def what_is_put_by_is_counted_before_it_goes(b):
+    b.topic(lines=3)
+    exits(b.run("consume", "orders", "-g", "g", "--order", "none", "-q",
+                "--backoff", "fixed:1h,nojitter", "--until-idle", "200ms",
+                "-e", "false"), 0)
+    wait_for(lambda: b.json("group", "info", "orders", "g")["retries"] == 3,
+             SECONDS)
+    equal(b.lag(), 0)
+    p = b.run("group", "rm", "orders", "g")
+    exits(p, 64)
+    assert "3 messages not settled" in p.err, p.err
+    p = seek(b, "--to", "end", "--drop")
+    exits(p, 64)
+    assert "3 messages put by dropped" in p.err, p.err
+    exits(seek(b, "--to", "end", "--drop", "--yes"), 0)
+    p = b.run("group", "rm", "orders", "g")
+    assert "0 messages not settled" in p.err, p.err
+
+
 def dead_letters_of_a_group_go_only_if_asked(b):
     b.topic()
     for flags, left in ((), 2), (("--dead-letters",), 2):
@@ -212,6 +233,24 @@ def a_topic_in_use_is_removed_by_force(b):
     with Member(b):
         b.good("topic", "rm", "orders", "--yes", "--force")
         exits(b.run("topic", "info", "orders"), 1)
+
+
+def what_was_done_is_a_record_where_that_is_asked_for(b):
+    made = b.json("topic", "create", "orders")
+    equal(made, {"topic": "orders", "group": None, "done": "created",
+                 "dry_run": False})
+    b.send("orders", ["a"])
+    exits(b.consume("-q", n=1), 0)
+    for words, done in ((["pause"], "paused"), (["resume"], "resumed"),
+                        (["rm", "--dry-run"], "removed"),
+                        (["rm", "--yes"], "removed")):
+        equal(b.json("group", words[0], "orders", "g", *words[1:]),
+              {"topic": "orders", "group": "g", "done": done,
+               "dry_run": "--dry-run" in words})
+    equal(b.json("topic", "alter", "orders", "--cap", "9")["done"], "altered")
+    equal(b.json("topic", "rm", "orders", "--dry-run")["dry_run"], True)
+    equal(b.json("topic", "rm", "orders", "--yes")["done"], "removed")
+    exits(b.run("topic", "info", "orders"), 1)
 
 
 # ---- looking --------------------------------------------------------------
@@ -260,6 +299,11 @@ def a_topic_tells_its_size_and_rate(b):
     info = b.json("topic", "info", "orders")
     assert info["bytes"] > 20 and info["rate"] > 0, info
     equal((info["dead"], info["delayed"]), (1, 1))
+    parts = b.json("topic", "info", "orders", "-p")
+    order = [tuple(int(n) for n in p[w].split("-")) for p in parts
+             for w in ("first", "last")]
+    equal((info["first"], info["last"]),
+          ("%d-%d" % min(order), "%d-%d" % max(order)))
     rows = b.json("topic", "info", "orders", "-p")
     equal([(r["dead"], r["delayed"]) for r in rows], [(0, 1), (1, 0)])
     equal(sum(r["bytes"] for r in rows), info["bytes"])

@@ -125,6 +125,9 @@ def show_prints_everything(b):
     equal(b.good("dlq", "show", "orders", i, "--raw").stdout, data)
     x = b.json("dlq", "show", "orders", i, "--columns", "body_base64")
     assert x["body_base64"].startswith("AAECAwQF"), x
+    equal(b.json("dlq", "show", "orders", i, "--columns", "body"), x)
+    equal(b.json("dlq", "show", "orders", i, "--columns", "body,body_base64"),
+          x)
 
 
 def what_cannot_be_decoded_is_shown_with_its_fields(b):
@@ -350,6 +353,9 @@ def a_body_is_changed_from_a_file_or_stdin(b):
     assert x["edited"], x
     with open(b.path("f"), "w") as f:
         f.write("better")
+    was, got = now, b.json("dlq", "edit", "orders", now, "-k", "other")
+    now = got["id"]
+    equal(got, {"topic": "orders", "id": now, "was": was})
     now = b.good("dlq", "edit", "orders", now, "--body", b.path("f"), "-k",
                  "q", "-H", "b: 2", "-H", "c: 3").out.strip()
     x = b.json("dlq", "show", "orders", now)

@@ -96,7 +96,11 @@ def a_trim_tells_what_went_and_who_holds_back(b):
             "dry_run": True}
     equal(b.json(*trim, "--dry-run"), want)
     equal(length(b), 20)
-    equal(b.json(*trim), {**want, "dry_run": False})
+    p = b.run(*trim)
+    exits(p, 64)
+    assert "remove 4 messages of topic orders: not" in p.err, p.err
+    equal(length(b), 20)
+    equal(b.json(*trim, "--yes"), {**want, "dry_run": False})
     equal(length(b), 16)
     text, code = on_terminal(b.home, *trim, env={"LEAT_URL": b.server.url})
     equal(code, 0)
@@ -109,13 +113,13 @@ def a_trim_by_age_takes_the_old(b):
     for i in range(1, 4):
         b.server.call("XADD", "leat:{orders/0}:log", f"{i}-1", "b", "x")
     b.send("orders", ["new"])
-    got = b.json("topic", "trim", "orders", "--older-than", "1h")
+    got = b.json("topic", "trim", "orders", "--older-than", "1h", "--yes")
     equal((got["removed"], got["left"], got["holder"]), (3, 1, None))
-    got = b.json("topic", "trim", "orders", "--older-than", "0")
+    got = b.json("topic", "trim", "orders", "--older-than", "0", "--yes")
     equal((got["removed"], got["left"]), (1, 0))
 
 
-def a_forced_trim_asks_on_a_terminal_and_needs_yes_elsewhere(b):
+def a_trim_asks_on_a_terminal_and_needs_yes_elsewhere(b):
     b.topic(lines=6)
     read_by(b, "g", 2)
     trim = ["topic", "trim", "orders", "--max-entries", "0", "--force"]
@@ -138,7 +142,7 @@ def a_trim_without_bounds_follows_the_topic(b):
     assert p.returncode != 0 and "keeps everything" in p.err, p
     read_by(b, "g", 6)
     b.good("topic", "alter", "orders", "--forget", "all")
-    equal(b.json("topic", "trim", "orders")["removed"], 6)
+    equal(b.json("topic", "trim", "orders", "--yes")["removed"], 6)
     p = b.run("topic", "trim", "ordres", "--max-entries", "1")
     exits(p, 1)
     assert "did you mean 'orders'" in p.err, p.err

@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-enum { MAX_OPS = 20000, TIMEOUT_MS = 25 };
+enum { MAX_OPS = 20000, TIMEOUT_MS = 25, PATIENCE_MS = 60000 };
 
 static redis_server *server;
 static tcpfault *proxy;
@@ -264,7 +264,9 @@ static void bytes_that_come_one_by_one_change_nothing(void **state)
             proxy, &(tcpfault_rule){ .dir = dir ? TCPFAULT_UP : TCPFAULT_DOWN,
                                      .when = TCPFAULT_OFFSET,
                                      .action = TCPFAULT_SPLIT }));
-    leat_client *c = open_client(url, NULL);
+    leat_client *c = open_client(
+        url, &(leat_client_opts){ .connect_timeout_ms = PATIENCE_MS,
+                                  .timeout_ms = PATIENCE_MS });
     leat_conn *conn = lend(c);
     for (int i = 0; i < 40; i++)
         assert_code(each[i % 4](conn, i, NULL), LEAT_OK);

@@ -97,11 +97,14 @@ static inline int64_t cursor_field(const char *key, const char *field)
 /* n of them, already in the log under these ids, die at once. */
 static inline void bury_logged(const grave *g, char (*ids)[IDS], int n)
 {
-    static const char *const words[] = { "lease", "cur",  "log", "kept",
-                                         "due",   "lane", "dlq", "bodies" };
-    char keys[8][128], text[BURY_AT_ONCE][3][24], q[24];
-    leat_bytes key[8], args[SAVE_ARGS + STEP_ARGS * BURY_AT_ONCE];
-    for (int i = 0; i < 8; i++) {
+    enum { KEYS = 11 };
+    static const char *const words[KEYS] = { "lease",  "cur",    "log",
+                                             "kept",   "due",    "lane",
+                                             "dlq",    "bodies", "later",
+                                             "laters", "since" };
+    char keys[KEYS][128], text[BURY_AT_ONCE][3][24], q[24];
+    leat_bytes key[KEYS], args[SAVE_ARGS + STEP_ARGS * BURY_AT_ONCE];
+    for (int i = 0; i < KEYS; i++) {
         bool whole = i == 2 || i >= 6;
         part_key(keys[i], sizeof keys[i], g->partition, words[i],
                  whole ? NULL : g->group);
@@ -133,7 +136,7 @@ static inline void bury_logged(const grave *g, char (*ids)[IDS], int n)
     }
     const leat_reply *r = NULL;
     leat_conn *conn = lend(client);
-    must(leat__script_call(conn, &leat__script_topic_move, key, 8, args,
+    must(leat__script_call(conn, &leat__script_topic_move, key, KEYS, args,
                            (size_t)(SAVE_ARGS + STEP_ARGS * n), &r, err));
     assert_true(
         leat_bytes_eq(leat_reply_bytes(leat_reply_first(r)), leat_str("1")));

@@ -227,6 +227,76 @@ static void what_cannot_be_replayed_is_refused_with_its_reason(void **state)
     assert_int_equal(none, 2);
 }
 
+/* Somebody else's entry may look like ours. */
+static void a_group_that_cannot_be_is_refused(void **state)
+{
+    char name[1001];
+    leat_dlq_sum sum;
+    leat_error e = { 0 };
+    (void)state;
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    redis_do(server, "XADD leat:{t/0}:dlq 5-0 g %s i 1-1 c 1 a b", name);
+    redis_do(server, "XADD leat:{t/0}:dlq 6-0 g %s i 1-1 c 1 a b", "a}/{b");
+    assert_code(leat_dlq_replay_all(dlq, NULL, NULL, &sum, &e), LEAT_EINVAL);
+    assert_int_equal(sum.refused, 2);
+    assert_non_null(strstr(e.msg, "0:5-0"));
+    const char *ids[] = { "0:6-0" };
+    assert_code(leat_dlq_replay(dlq, ids, 1, NULL, &sum, &e), LEAT_EINVAL);
+    assert_int_equal(dead_count(), 2);
+    must(leat_dlq_clear(dlq, NULL, NULL, &sum, err));
+    assert_int_equal(sum.done, 2);
+}
+
+static int64_t kept_fields(const char *id)
+{
+    return redis_int(server, "EVAL %s 1 leat:{t/0}:kept:g %s",
+                     "return #cmsgpack.unpack(redis.call('HGET', KEYS[1], "
+                     "ARGV[1]))",
+                     id);
+}
+
+/* An entry of somebody else's, with more fields than Lua can hand on. */
+static void one_of_thousands_of_fields_dies_and_is_replayed(void **state)
+{
+    enum { FIELDS = 5000 };
+    char ids[2][IDS], id[LEAT_DEAD_ID];
+    grave g = { .group = "g", .key = "k", .body = "x", .error = "e" };
+    leat_bytes *argv = calloc(3 + 2 * FIELDS, sizeof *argv);
+    (void)state;
+    argv[0] = leat_str("XADD");
+    argv[1] = leat_str("leat:{t/0}:log");
+    argv[2] = leat_str("*");
+    for (int i = 0; i < 2 * FIELDS; i++)
+        argv[3 + i] = leat_str("f");
+    log_message(&g, ids[0]);
+    leat_reply *r = ask(argv, 3 + 2 * FIELDS);
+    snprintf(ids[1], IDS, "%.*s", (int)leat_reply_bytes(r).n,
+             (const char *)leat_reply_bytes(r).p);
+    leat_reply_free(r);
+    free(argv);
+    bury_logged(&g, ids, 2);
+    assert_int_equal(dead_count(), 2);
+    newest_dead(0, id);
+    leat_dead *x = dead_of(dlq, id);
+    assert_non_null(x->damaged);
+    leat_dead_free(x);
+    must(leat_dlq_replay_all(dlq, NULL, NULL, NULL, err));
+    assert_int_equal(kept_count("g"), 2);
+    assert_int_equal(kept_fields(ids[1]), 2 * FIELDS);
+}
+
+/* Whoever fetches what is due unpacks it. */
+static void a_field_that_looks_packed_and_is_not_is_a_field(void **state)
+{
+    (void)state;
+    bury((grave){ .key = "k", .body = "x", .error = "e" }, NULL);
+    redis_do(server, "XADD leat:{t/0}:dlq * g g i 9-9 c 1 @packed %s", "\xc1");
+    must(leat_dlq_replay_all(dlq, NULL, NULL, NULL, err));
+    assert_int_equal(kept_count("g"), 2);
+    assert_int_equal(kept_fields("9-9"), 2);
+}
+
 static void keys_of_another_type_lose_nothing(void **state)
 {
     static const char *const keys[] = { "kept:g", "due:g", "log", "bodies",
@@ -657,6 +727,9 @@ int main(void)
         dlq_test(the_fields_are_those_of_the_log),
         dlq_test(what_is_not_there_is_named_and_the_rest_is_done),
         dlq_test(what_cannot_be_replayed_is_refused_with_its_reason),
+        dlq_test(a_group_that_cannot_be_is_refused),
+        dlq_test(one_of_thousands_of_fields_dies_and_is_replayed),
+        dlq_test(a_field_that_looks_packed_and_is_not_is_a_field),
         dlq_test(keys_of_another_type_lose_nothing),
         dlq_test(a_dry_run_tells_and_does_nothing),
         dlq_test(a_filter_chooses_and_a_limit_ends),

@@ -4,14 +4,28 @@
 
 #include <sys/wait.h>
 
-static proc *example(const char *name, const char *where)
+static proc *example_of(const char *name, const char *where, const char *more)
 {
     char path[512];
     snprintf(path, sizeof path, "%s/example-%s", EXAMPLES, name);
-    const char *argv[] = { path, where, NULL };
+    const char *argv[] = { path, where, more, NULL };
     proc *p = proc_start(argv, &(proc_opts){ .with_stderr = true });
     assert_non_null(p);
     return p;
+}
+
+static proc *example(const char *name, const char *where)
+{
+    return example_of(name, where, NULL);
+}
+
+/* Its next line is this. */
+static void says(proc *p, const char *want)
+{
+    char line[512];
+    if (!proc_line(p, line, sizeof line, 60000))
+        fail_msg("it does not say: %s", want);
+    assert_string_equal(line, want);
 }
 
 static void ends_with(proc *p, int code)
@@ -94,6 +108,90 @@ static void the_retry_example_replays_what_was_given_up(void **state)
     }
 }
 
+/* ---- queues ----------------------------------------------------------- */
+
+/* Events come on another thread: each in its order, the receive between. */
+static void the_minimal_example_hears_of_each_step(void **state)
+{
+    (void)state;
+    const char *const types[] = { "sent", "received", "acked" };
+    char line[512], id[64] = "";
+    int events = 0, received = 0;
+    assert_true(redis_flush(server));
+    proc *p = example("queue_minimal", url);
+    for (int i = 0; i < 4; i++) {
+        char type[16] = "", of[64] = "";
+        assert_true(proc_line(p, line, sizeof line, 60000));
+        if (sscanf(line, "event: %15s %63s", type, of) == 2) {
+            assert_string_equal(type, types[events++]);
+            assert_true(events == 1 || strcmp(of, id) == 0);
+            snprintf(id, sizeof id, "%s", of);
+        } else {
+            assert_string_equal(line,
+                                "received: hello, receive 1, trace_id t-1");
+            received++;
+        }
+    }
+    assert_int_equal(events, 3);
+    assert_int_equal(received, 1);
+    ends_with(p, 0);
+}
+
+static void
+a_consumer_in_another_process_gets_what_the_producer_sent(void **state)
+{
+    (void)state;
+    char want[64];
+    assert_true(redis_flush(server));
+    proc *consumer = example_of("queue_consumer", url, "10");
+    proc *producer = example("queue_producer", url);
+    says(producer, "10 sent");
+    ends_with(producer, 0);
+    for (int i = 0; i < 10; i++) {
+        snprintf(want, sizeof want, "got: hello %d, receive 1", i);
+        says(consumer, want);
+    }
+    ends_with(consumer, 0);
+}
+
+static void games_are_in_order_each_and_at_once_all(void **state)
+{
+    (void)state;
+    char line[512], want[64];
+    int games = 0, most = 0;
+    assert_true(redis_flush(server));
+    proc *p = example("queue_games", url);
+    for (int i = 0; i < 14; i++) {
+        char c = (char)('A' + i);
+        snprintf(want, sizeof want, "Game%d: %c1 %c2 %c3 %c4 %c5", i + 1, c, c,
+                 c, c, c);
+        says(p, want);
+    }
+    assert_true(proc_line(p, line, sizeof line, 60000));
+    assert_int_equal(
+        sscanf(line, "%d games, up to %d moves at once", &games, &most), 2);
+    assert_int_equal(games, 14);
+    assert_true(most > 1);
+    ends_with(p, 0);
+}
+
+static void a_dead_letter_gets_a_second_chance(void **state)
+{
+    (void)state;
+    assert_true(redis_flush(server));
+    proc *p = example("queue_dlq", url);
+    says(p, "payment 1, receive 1: done");
+    says(p, "payment 2, receive 1: done");
+    says(p, "payment 3, receive 1: fails");
+    says(p, "payment 3, receive 2: fails");
+    says(p, "payment 4, receive 1: done");
+    says(p, "payment 5, receive 1: done");
+    says(p, "dead letter: payment 3");
+    says(p, "1 redriven");
+    says(p, "payment 3, receive 1: done");
+    ends_with(p, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -101,6 +199,11 @@ int main(void)
         cmocka_unit_test(the_produce_example_publishes_ten_thousand),
         cmocka_unit_test(the_retry_example_replays_what_was_given_up),
         cmocka_unit_test(the_stream_example_adds_and_works_off),
+        cmocka_unit_test(the_minimal_example_hears_of_each_step),
+        cmocka_unit_test(
+            a_consumer_in_another_process_gets_what_the_producer_sent),
+        cmocka_unit_test(games_are_in_order_each_and_at_once_all),
+        cmocka_unit_test(a_dead_letter_gets_a_second_chance),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -216,21 +216,36 @@ static void gauges_and_counters_show_the_queue(void **state)
 {
     (void)state;
     leat_metrics *m = leat_metrics_new(NULL);
-    leat_queue *q = queue_of("orders", &(leat_queue_opts){ .metrics = m });
+    leat_queue *q = queue_of(
+        "orders", &(leat_queue_opts){ .max_receives = 1, .metrics = m });
     const leat_label l[] = { { "messaging_system", "leat" },
                              { "messaging_destination_name", "orders" } };
+    leat_queue_send_opts later = { .delay_ms = 3600000 };
+    must(leat_queue_send(q, &(leat_msg){ .body = leat_str("y") }, &later, NULL,
+                         err));
     send_many(q, 0, 3);
     leat_queue_batch *b = take_one(q);
+    must(leat_queue_reject(q, item(b)->receipt, NULL, err));
+    leat_queue_batch_free(b);
+    b = take_one(q);
     leat_gauge *visible = leat_metrics_gauge(m, "leat_queue_visible_messages",
                                              "", l, 2, NULL);
     leat_gauge *flying = leat_metrics_gauge(m, "leat_queue_in_flight_messages",
                                             "", l, 2, NULL);
-    wait_until(leat_gauge_get(visible) == 2 && leat_gauge_get(flying) == 1,
+    leat_gauge *delayed = leat_metrics_gauge(m, "leat_queue_delayed_messages",
+                                             "", l, 2, NULL);
+    leat_gauge *letters = leat_metrics_gauge(m, "leat_queue_dead_letters", "",
+                                             l, 2, NULL);
+    leat_gauge *oldest = leat_metrics_gauge(m, "leat_queue_oldest_seconds", "",
+                                            l, 2, NULL);
+    wait_until(leat_gauge_get(visible) == 1 && leat_gauge_get(flying) == 1 &&
+                   leat_gauge_get(delayed) == 1 &&
+                   leat_gauge_get(letters) == 1 && leat_gauge_get(oldest) > 0,
                LONG_MS);
     ack(q, b);
     assert_int_equal(leat_counter_get(leat_metrics_counter(
                          m, "leat_queue_sent_messages_total", "", l, 2, NULL)),
-                     3);
+                     4);
     assert_int_equal(leat_counter_get(leat_metrics_counter(
                          m, "leat_queue_acked_messages_total", "", l, 2, NULL)),
                      1);

@@ -15,6 +15,22 @@ static leat_retention abandoned(leat_abandoned how)
                              .abandoned_ms = 2000 };
 }
 
+/* As if its members had left long ago; when an owner has seen so, as if that
+ * had been long ago, too. */
+static void let_time_pass(const char *group)
+{
+    char lease[64], cursor[64];
+    snprintf(lease, sizeof lease, "leat:{orders/0}:lease:%s", group);
+    snprintf(cursor, sizeof cursor, "leat:{orders/0}:cur:%s", group);
+    redis_do(server, "PEXPIRE %s %lld", lease,
+             (long long)redis_int(server, "PTTL %s", lease) - 2000);
+    wait_until(redis_int(server, "HEXISTS %s i", cursor) == 1, SOON_MS);
+    redis_do(server, "EVAL %s 1 %s", /* which a full server does, too */
+             "redis.call('PERSIST', KEYS[1]) "
+             "redis.call('HINCRBY', KEYS[1], 'i', -2000)",
+             cursor);
+}
+
 static void an_abandoned_group_is_pinned_by_default(void **state)
 {
     const leat_retention r = abandoned(LEAT_ABANDONED_PIN);
@@ -97,6 +113,7 @@ static void a_detached_group_comes_back_and_is_told(void **state)
     leat_source *s = join(t, "here", &owner);
     read_and_leave(t, "gone", 0, 5);
     read_on(s, 0, 20);
+    let_time_pass("gone");
     wait_until(length() == 1, SOON_MS);
     wait_until(atomic_load(&owner.detached) == 1, SOON_MS);
     assert_int_equal(redis_int(server, "HEXISTS leat:{orders/0}:cur:gone x"),
@@ -258,6 +275,7 @@ static void a_full_server_detaches(void **state)
     read_and_leave(t, "gone", 0, 5);
     redis_do(server, "CONFIG SET maxmemory 1");
     read_on(s, 0, 20);
+    let_time_pass("gone");
     wait_until(length() == 1, SOON_MS);
     redis_do(server, "CONFIG SET maxmemory 0");
     leat_source_close(s);
@@ -339,6 +357,39 @@ static void a_group_that_just_came_is_not_overlooked(void **state)
     leat_topic_close(t);
 }
 
+/* To free them takes longer than to cut their entries from the log. */
+static void large_bodies_go_some_at_a_time(void **state)
+{
+    leat__topic_at at;
+    leat__trim_names names = { 0 };
+    leat__trim_result got = { .again = true };
+    leat_error e = { 0 };
+    const leat__trim_how how = {
+        .max_age_ms = -1, .max_entries = 0, .most = 5000, .bulk = true
+    };
+    (void)state;
+    leat_topic *t = orders(&(leat_retention){ 0 });
+    redis_do(server,
+             "EVAL %s 3 " LOG " leat:{orders/0}:bodies leat:{orders/0}:large",
+             "for i = 1, 1000 do local id = redis.call('XADD', KEYS[1], '*', "
+             "'@large', 'b') redis.call('HSET', KEYS[2], id, 'x') "
+             "redis.call('ZADD', KEYS[3], string.match(id, '%d+'), id) end");
+    must(leat__topic_at_init(&at, client, "orders", NULL, err));
+    leat_conn *c = leat_client_lend(client, LONG_MS, &e);
+    int64_t left = 1000;
+    while (got.again) {
+        trim_call(c, &at, &names, &how, &got);
+        int64_t now = redis_int(server, "HLEN leat:{orders/0}:bodies");
+        assert_in_range(left - now, 0, 100);
+        left = now;
+    }
+    assert_int_equal(left, 0);
+    assert_int_equal(length(), 0);
+    leat_client_return(client, c);
+    leat__trim_names_release(&names);
+    leat_topic_close(t);
+}
+
 /* The server dies between two pieces, or inside of one. */
 static void a_trim_that_was_cut_short_is_finished(void **state)
 {
@@ -395,6 +446,7 @@ int main(void)
         topic_test(a_full_server_detaches),
         topic_test(owners_of_two_groups_trim_one_log),
         topic_test(a_group_that_just_came_is_not_overlooked),
+        topic_test(large_bodies_go_some_at_a_time),
         topic_test(a_trim_that_was_cut_short_is_finished),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

@@ -233,6 +233,7 @@ static void a_cut_connection_makes_no_second_one(void **state)
         tcpfault_clear(proxy);
     }
     wait_until(length("later") == 0, LONG_MS);
+    assert_int_equal(redis_int(server, "EXISTS leat:{t/0}:since"), 0);
     assert_int_equal(length("log"), 2 * N);
     leat_source_close(s);
     leat_topic_close(t);

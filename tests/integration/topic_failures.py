@@ -364,7 +364,7 @@ def a14_a_trim_that_was_killed_is_run_again(b):
     send_all(b, 400, role="second", key=100)
     lengths = [ask(b.redis.path, "XLEN", f"leat:{{orders/{i}}}:log")
                for i in range(PARTITIONS)]
-    killed(b, "topic", "trim", "orders", "--max-entries", "1")
+    killed(b, "topic", "trim", "orders", "--max-entries", "1", "--yes")
     after = [ask(b.redis.path, "XLEN", f"leat:{{orders/{i}}}:log")
              for i in range(PARTITIONS)]
     assert sum(lengths) == 1200 and sum(after) == 400, (lengths, after)

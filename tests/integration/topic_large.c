@@ -37,8 +37,10 @@ static char *body_of(int i, size_t n)
 {
     char *p = malloc(n + 16);
     assert_non_null(p);
-    for (size_t at = 0; at < n; at++)
+    for (size_t at = 0; at < n && at < 26; at++)
         p[at] = (char)('a' + (at + (size_t)i) % 26);
+    for (size_t at = 26; at < n; at *= 2)
+        memcpy(p + at, p, at < n - at ? at : n - at);
     if (n >= 8)
         p[snprintf(p, 16, "%07d", i)] = ' ';
     return p;
@@ -276,6 +278,30 @@ static void a_body_that_is_gone_is_an_error_and_the_rest_goes_on(void **state)
     leat_topic_close(t);
 }
 
+/* Whatever the codec, one without its body is no message. */
+static void a_body_that_is_gone_stays_so_when_it_is_tried_again(void **state)
+{
+    (void)state;
+    leat_topic *t = open_with(
+        client, &(leat_topic_opts){ .retention = { .large_body = 100 },
+                                    .codec = &leat_codec_ce_binary });
+    publish(t, 0, 5000);
+    flush(t);
+    redis_do(server, "DEL leat:{t/0}:bodies");
+    leat_source *s = source_of(t, "g", NULL);
+    for (uint32_t i = 1; i <= 2; i++) {
+        leat_delivery *d = next_of(s);
+        assert_int_equal(leat_delivery_attempt(d), i);
+        assert_non_null(leat_delivery_error(d));
+        assert_string_equal(leat_delivery_error(d)->msg,
+                            "its large body is gone");
+        assert_code(leat_delivery_nack(d, 0), LEAT_OK);
+    }
+    must(leat_source_flush(s, LONG_MS, err));
+    leat_source_close(s);
+    leat_topic_close(t);
+}
+
 static void who_browses_sees_large_bodies(void **state)
 {
     leat_seen seen;
@@ -446,6 +472,7 @@ int main(void)
         topic_test(large_and_small_come_in_the_order_of_the_log),
         topic_test(a_large_one_that_comes_while_a_read_waits_is_read),
         topic_test(a_body_that_is_gone_is_an_error_and_the_rest_goes_on),
+        topic_test(a_body_that_is_gone_stays_so_when_it_is_tried_again),
         topic_test(who_browses_sees_large_bodies),
         topic_test(bodies_that_are_cut_off_are_fetched_again),
         topic_test(who_takes_one_at_a_time_has_few_in_memory),

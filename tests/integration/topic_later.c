@@ -109,6 +109,7 @@ static void a_delayed_message_comes_in_time_once_to_every_group(void **state)
     nothing_of(b, 20);
     assert_int_equal(waiting(server), 0);
     assert_int_equal(redis_int(server, "EXISTS leat:{t/0}:laters"), 0);
+    assert_int_equal(redis_int(server, "EXISTS leat:{t/0}:since"), 0);
     leat_source_close(a);
     leat_source_close(b);
     leat_topic_close(t);
@@ -236,6 +237,9 @@ static void a_cap_counts_what_waits_and_takes_what_ripens(void **state)
     later(t, "x", 1);
     assert_code(leat_topic_flush(t, LONG_MS, &e), LEAT_EFULL);
     assert_true(e.retriable);
+    must(leat_topic_publish(t, &(leat_msg){ .body = leat_str("x") }, NULL, NULL,
+                            err));
+    assert_code(leat_topic_flush(t, LONG_MS, NULL), LEAT_EFULL);
     add("t", 0, "3");
     add("t", 0, "4");
     wait_until(waiting(server) == 0, LONG_MS);
@@ -250,7 +254,7 @@ static void without_free_memory_what_is_due_comes_still(void **state)
     (void)state;
     leat_topic *t = open_with(client, &(leat_retention){ .large_body = 100 });
     for (int i = 0; i < 20; i++)
-        number_later(t, i, 700);
+        number_later(t, i, 400);
     flush(t);
     redis_do(server, "CONFIG SET maxmemory 1");
     later(t, "x", 1);
@@ -273,8 +277,6 @@ static void set_clock(const char *path, int64_t ns)
     close(fd);
 }
 
-enum { MANY = SANITIZED ? 10000 : 100000 };
-
 static void receive_numbers(leat_source *s, unsigned char *seen, int n)
 {
     leat_delivery *d[256];
@@ -291,47 +293,102 @@ static void receive_numbers(leat_source *s, unsigned char *seen, int n)
     }
 }
 
-/* A hundred thousand wait for an hour; others go past them; the clock goes back
- * and then jumps over all of them. */
+/* A server with a clock of its own. */
+struct clocked {
+    char path[64];
+    redis_server *server;
+    leat_client *client;
+    leat_topic *topic;
+};
+
+static struct clocked clocked_begin(void)
+{
+    char at[128];
+    struct clocked x;
+    snprintf(x.path, sizeof x.path, "/tmp/leat-later-%d", (int)getpid());
+    set_clock(x.path, 0);
+    x.server = redis_start(&(redis_opts){ .clock_file = x.path });
+    assert_non_null(x.server);
+    redis_url(x.server, at, sizeof at);
+    x.client = open_client(at, NULL);
+    x.topic = open_with(x.client, NULL);
+    return x;
+}
+
+static void clocked_end(struct clocked *x)
+{
+    leat_topic_close(x->topic);
+    leat_client_close(x->client);
+    redis_stop(x->server);
+    unlink(x->path);
+}
+
+/* Many wait for an hour; others go past them; the clock goes back and then
+ * jumps over all of them.  A hundred thousand take ten seconds to send: that is
+ * for LEAT_LONG=1. */
 static void many_wait_and_come_once_each_when_the_clock_jumps(void **state)
 {
-    char clock[64], at[128];
+    int many = getenv("LEAT_LONG") ? 100000 : SANITIZED ? 5000 : 20000;
     (void)state;
-    snprintf(clock, sizeof clock, "/tmp/leat-later-%d", (int)getpid());
-    set_clock(clock, 0);
-    redis_server *z = redis_start(&(redis_opts){ .clock_file = clock });
-    assert_non_null(z);
-    redis_url(z, at, sizeof at);
-    leat_client *c = open_client(at, NULL);
-    leat_topic *t = open_with(c, NULL);
-    for (int i = 0; i < MANY; i++)
+    struct clocked x = clocked_begin();
+    redis_server *z = x.server;
+    leat_topic *t = x.topic;
+    for (int i = 0; i < many; i++)
         number_later(t, i, HOUR_MS);
     flush(t);
-    assert_int_equal(waiting(z), MANY);
+    assert_int_equal(waiting(z), many);
     leat_source *s = source_of(t, "g", NULL);
-    unsigned char *seen = calloc(MANY + 1000, 1);
+    unsigned char *seen = calloc((size_t)many + 1000, 1);
     for (int i = 0; i < 1000; i++) {
         char body[16];
-        snprintf(body, sizeof body, "%d", MANY + i);
+        snprintf(body, sizeof body, "%d", many + i);
         must(leat_topic_publish(t, &(leat_msg){ .body = leat_str(body) }, NULL,
                                 NULL, err));
     }
     receive_numbers(s, seen, 1000);
-    set_clock(clock, -INT64_C(10) * 60 * 1000000000);
+    set_clock(x.path, -INT64_C(10) * 60 * 1000000000);
     nothing_of(s, 1100);
-    assert_int_equal(waiting(z), MANY);
-    set_clock(clock, INT64_C(2) * HOUR_MS * 1000000);
-    receive_numbers(s, seen, MANY);
+    assert_int_equal(waiting(z), many);
+    set_clock(x.path, INT64_C(2) * HOUR_MS * 1000000);
+    receive_numbers(s, seen, many);
     nothing_of(s, 20);
-    for (int i = 0; i < MANY + 1000; i++)
+    for (int i = 0; i < many + 1000; i++)
         assert_int_equal(seen[i], 1);
     assert_int_equal(waiting(z), 0);
     free(seen);
     leat_source_close(s);
-    leat_topic_close(t);
-    leat_client_close(c);
-    redis_stop(z);
-    unlink(clock);
+    clocked_end(&x);
+}
+
+/* By a day; some wait for longer than that, so that they are not the last. */
+static void
+what_was_sent_while_the_clock_was_ahead_does_not_wait_for_it(void **state)
+{
+    enum { AHEAD = 500, LONG = 50, DAY_MS = 24 * HOUR_MS };
+    unsigned char seen[AHEAD] = { 0 };
+    (void)state;
+    struct clocked x = clocked_begin();
+    for (int i = 0; i < LONG; i++)
+        later(x.topic, "long", 3 * DAY_MS);
+    flush(x.topic);
+    set_clock(x.path, DAY_MS * INT64_C(1000000));
+    for (int i = 0; i < AHEAD; i++)
+        number_later(x.topic, i, 700);
+    flush(x.topic);
+    set_clock(x.path, 0);
+    int64_t begun = wait_now_ms();
+    leat_source *s = source_of(x.topic, "g", NULL);
+    leat_delivery *d = next_of(s);
+    assert_true(wait_now_ms() - begun >= 600);
+    seen[body_number(d)]++;
+    ack(d);
+    receive_numbers(s, seen, AHEAD - 1);
+    for (int i = 0; i < AHEAD; i++)
+        assert_int_equal(seen[i], 1);
+    assert_int_equal(waiting(x.server), LONG);
+    assert_int_equal(redis_int(x.server, "ZCARD leat:{t/0}:since"), LONG);
+    leat_source_close(s);
+    clocked_end(&x);
 }
 
 /* ---- faults ----------------------------------------------------------- */
@@ -518,6 +575,7 @@ int main(void)
         each(a_cap_counts_what_waits_and_takes_what_ripens),
         each(without_free_memory_what_is_due_comes_still),
         each(many_wait_and_come_once_each_when_the_clock_jumps),
+        each(what_was_sent_while_the_clock_was_ahead_does_not_wait_for_it),
         each(movers_that_are_killed_lose_and_double_nothing),
         each(a_publish_that_is_cut_at_any_byte_is_told_truly),
         each(a_move_that_is_cut_at_any_byte_moves_once),

@@ -624,8 +624,9 @@ static void what_is_refused_for_too_long_fails_with_the_reason(void **state)
     told *l = told_new(1);
     (void)state;
     leat_topic *t = open_topic(&(leat_topic_opts){ .timeout_ms = 300 });
-    must(publish_text(t, "connected", err));
-    must(leat_topic_flush(t, SOON_MS, err));
+    wait_until(publish_text(t, "connected", NULL) == LEAT_OK &&
+                   leat_topic_flush(t, SOON_MS, NULL) == LEAT_OK,
+               SOON_MS);
     redis_do(server, "REPLICAOF 127.0.0.1 1");
     must(told_publish(l, t, 0, NULL, err));
     must(leat_topic_flush(t, SOON_MS, err));

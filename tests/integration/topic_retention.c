@@ -349,19 +349,6 @@ static void an_alter_reaches_a_running_owner(void **state)
     leat_topic_close(t);
 }
 
-static void an_alter_reaches_a_producer(void **state)
-{
-    leat_retention seen = { 0 };
-    (void)state;
-    leat_topic *t = orders(&(leat_retention){ 0 });
-    must(leat_topic_publish(t, &(leat_msg){ .body = leat_str("0") }, NULL, NULL,
-                            err));
-    must(leat_topic_alter(client, "orders", NULL,
-                          &(leat_retention){ .cap = 12 }, err));
-    wait_until((leat__topic_retention(t, &seen), seen.cap == 12), SOON_MS);
-    leat_topic_close(t);
-}
-
 /* ---- large bodies ----------------------------------------------------- */
 
 static void large_bodies_go_with_their_entries(void **state)
@@ -511,6 +498,24 @@ static void trimming_by_hand_follows_the_policy(void **state)
     leat_topic_close(t);
 }
 
+/* Entries are read to be counted, and the server does nothing else then. */
+static void large_entries_are_counted_a_few_at_a_time(void **state)
+{
+    enum { N = 200 };
+    (void)state;
+    leat_topic *t = orders(&(leat_retention){ .large_body = -1 });
+    redis_do(server, "EVAL %s 1 " LOG,
+             "for i = 1, 200 do redis.call('XADD', KEYS[1], '*', 'b', "
+             "string.rep('x', 10000)) end");
+    int64_t before = calls("xrange");
+    leat_trimmed r = trim(
+        &(leat_trim_opts){ .max_entries = -1, .dry_run = true });
+    assert_int_equal(r.removed, N);
+    assert_true(calls("xrange") - before >= N / 5);
+    assert_int_equal(length(), N);
+    leat_topic_close(t);
+}
+
 /* Other programs read it by groups of the server's own. */
 static void
 a_bare_stream_is_trimmed_up_to_what_others_have_acknowledged(void **state)
@@ -572,12 +577,12 @@ int main(void)
         topic_test(what_one_group_has_settled_is_forgotten),
         topic_test(what_was_forgotten_is_no_loss_to_its_producer),
         topic_test(an_alter_reaches_a_running_owner),
-        topic_test(an_alter_reaches_a_producer),
         topic_test(large_bodies_go_with_their_entries),
         topic_test(trimming_by_hand_stops_at_the_slowest_group),
         topic_test(trimming_by_hand_by_age),
         topic_test(trimming_by_force_takes_what_was_not_settled),
         topic_test(trimming_by_hand_follows_the_policy),
+        topic_test(large_entries_are_counted_a_few_at_a_time),
         topic_test(
             a_bare_stream_is_trimmed_up_to_what_others_have_acknowledged),
         topic_test(an_older_server_is_trimmed_alike),

@@ -110,15 +110,21 @@ static inline int oldest(void)
     return (int)strtol(text, NULL, 10);
 }
 
+/* How often the server was given a command since it started. */
+static inline int64_t calls(const char *command)
+{
+    char info[16384], name[64];
+    snprintf(name, sizeof name, "cmdstat_%s:calls=", command);
+    redis_text(server, info, sizeof info, "INFO commandstats");
+    const char *found = strstr(info, name);
+    return found ? strtoll(found + strlen(name), NULL, 10) : 0;
+}
+
 /* The timer of an owner has gone round since: a trim of its own is seen by the
  * names of groups that it reads before. */
 static inline int64_t rounds(void)
 {
-    char info[16384];
-    const char *found;
-    redis_text(server, info, sizeof info, "INFO commandstats");
-    found = strstr(info, "cmdstat_smembers:calls=");
-    return found ? strtoll(found + 23, NULL, 10) : 0;
+    return calls("smembers");
 }
 
 static inline void let_owners_trim(void)

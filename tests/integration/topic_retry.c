@@ -277,6 +277,39 @@ static void what_is_no_message_is_a_dead_letter_with_the_reason(void **state)
     leat_topic_close(t);
 }
 
+/* More than a script can pass to a command. */
+static void an_entry_of_very_many_fields_is_a_dead_letter(void **state)
+{
+    enum { PAIRS = 5000, ARGS = 3 + 2 * PAIRS };
+    static leat_bytes argv[ARGS];
+    static char names[PAIRS][8];
+    (void)state;
+    leat_topic *t = topic_of(client, "orders", 1);
+    argv[0] = leat_str("XADD");
+    argv[1] = leat_str("leat:{orders/0}:log");
+    argv[2] = leat_str("*");
+    for (int i = 0; i < PAIRS; i++) {
+        snprintf(names[i], sizeof names[i], "f%d", i);
+        argv[3 + 2 * i] = argv[4 + 2 * i] = leat_str(names[i]);
+    }
+    must(leat_client_call(client, argv, ARGS, NULL, NULL, err));
+    leat_source *s = open_quick(t, "g");
+    leat_delivery *d = next_of(s);
+    assert_int_equal(leat_delivery_msg(d)->header_count, PAIRS);
+    assert_int_equal(leat_delivery_reject(d, "no"), LEAT_OK);
+    nothing_is_left(s);
+    assert_int_equal(ask("XLEN", "leat:{orders/0}:dlq"), 1);
+    leat_dlq *q = leat_dlq_open(client, "orders", NULL, NULL);
+    must(leat_dlq_replay_all(q, NULL, NULL, NULL, err));
+    leat_dlq_close(q);
+    d = next_of(s);
+    assert_int_equal(leat_delivery_msg(d)->header_count, PAIRS);
+    ack(d);
+    nothing_is_left(s);
+    leat_source_close(s);
+    leat_topic_close(t);
+}
+
 /* It failed in one group: the other never hears of it. */
 static void another_group_sees_each_message_once(void **state)
 {
@@ -570,6 +603,7 @@ int main(void)
         topic_test(a_delay_that_is_asked_for_goes_before_the_policy),
         topic_test(a_rejected_one_is_a_dead_letter_at_once),
         topic_test(what_is_no_message_is_a_dead_letter_with_the_reason),
+        topic_test(an_entry_of_very_many_fields_is_a_dead_letter),
         topic_test(another_group_sees_each_message_once),
         topic_test(an_own_function_decides),
         topic_test(a_dead_letter_carries_what_the_policy_adds),

@@ -11,6 +11,8 @@
 #include "support/tcpfault.h"
 #include "topic_help.h"
 
+#include <pthread.h>
+
 enum { CUTS_MAX = 150, ENOUGH = 3 }; /* cuts in a row that never came */
 
 static tcpfault *proxy;
@@ -203,6 +205,98 @@ static void any_one_allocation_may_fail(void **state)
     assert_true(n > 10);
 }
 
+/* ---- taken, and never handed out -------------------------------------- */
+
+static atomic_bool failing; /* the failure has been seen */
+
+static int64_t at_once(void *arg, const leat_failure *f)
+{
+    (void)arg;
+    (void)f;
+    atomic_store(&failing, true);
+    return 0;
+}
+
+static void *receive_one(void *source)
+{
+    leat_delivery *d = NULL;
+    int64_t end = wait_now_ms() + LONG_MS;
+    while (leat_source_receive(source, &d, 1, 1000, NULL) != 1 &&
+           wait_now_ms() < end)
+        ;
+    return d;
+}
+
+/* Both were out before: a second attempt is told before it is begun. */
+static leat_source *source_of_two(leat_topic *t, leat_order order)
+{
+    add_keyed("orders", 0, "k", "0");
+    add_keyed("orders", 0, "k", "1");
+    redisReply *r = redis_raw(server,
+                              "XREVRANGE leat:{orders/0}:log + - COUNT 1");
+    redis_do(server, "HSET leat:{orders/0}:cur:g e 1 c 0-0 b 0-0 m %s",
+             r->element[0]->element[0]->str);
+    freeReplyObject(r);
+    atomic_store(&failing, false);
+    return source_of(t, "g",
+                     &(leat_topic_source_opts){ .order = order,
+                                                .retry = { .fn = at_once } });
+}
+
+/* While the second is about to be handed out the first fails, and then the
+ * connection is lost: the second was not begun, and waits behind the first. */
+static void undo_behind_a_failure(leat_order order)
+{
+    char through[64];
+    pthread_t thread;
+    leat_topic_source_stats st = { 0 };
+    void *d;
+    snprintf(through, sizeof through, "redis://127.0.0.1:%d",
+             tcpfault_port(proxy));
+    leat_client *c = open_client(through,
+                                 &(leat_client_opts){ .max_retry_ms = 5 });
+    leat_topic *t = topic_of(c, "orders", 1);
+    leat_source *s = source_of_two(t, order);
+    leat_delivery *first = next_of(s);
+    assert_body(first, "0");
+    tcpfault_rule hold = { .dir = TCPFAULT_UP,
+                           .when = TCPFAULT_COMMAND,
+                           .command = "EVALSHA",
+                           .action = TCPFAULT_HOLD };
+    assert_true(tcpfault_rule_add(proxy, &hold) > 0);
+    pthread_create(&thread, NULL, receive_one, s);
+    wait_until((leat_topic_source_stats_get(s, &st), st.received == 2),
+               LONG_MS);
+    assert_int_equal(leat_delivery_fail(first, "not yet"), LEAT_OK);
+    wait_until(atomic_load(&failing), LONG_MS);
+    tcpfault_clear(proxy);
+    tcpfault_drop(proxy, 0, true);
+    pthread_join(thread, &d);
+    assert_non_null(d);
+    for (int i = 0; i < 2; i++, d = i < 2 ? next_of(s) : NULL) {
+        assert_body(d, i == 0 ? "0" : "1");
+        assert_int_equal(leat_delivery_attempt(d), i == 0 ? 3 : 2);
+        ack(d);
+    }
+    must(leat_source_flush(s, LONG_MS, err));
+    assert_true(all_is_settled());
+    leat_source_close(s);
+    leat_topic_close(t);
+    leat_client_close(c);
+}
+
+static void what_was_not_begun_waits_behind_its_partition(void **state)
+{
+    (void)state;
+    undo_behind_a_failure(LEAT_ORDER_PARTITION);
+}
+
+static void what_was_not_begun_waits_behind_its_key(void **state)
+{
+    (void)state;
+    undo_behind_a_failure(LEAT_ORDER_KEY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -210,6 +304,8 @@ int main(void)
         topic_test(after_a_script_has_come),
         topic_test(inside_an_answer),
         topic_test(any_one_allocation_may_fail),
+        topic_test(what_was_not_begun_waits_behind_its_partition),
+        topic_test(what_was_not_begun_waits_behind_its_key),
     };
     return cmocka_run_group_tests(tests, start_both, stop_both);
 }

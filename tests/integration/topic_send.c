@@ -100,14 +100,16 @@ static void what_a_cap_refuses_is_refused_alone_and_in_order(void **state)
     (void)state;
     told *l = told_new(3000);
     leat_topic *t = capped(50);
-    for (int i = 0; i < l->count; i++) {
+    publish(l, t, 0, 1);
+    flush(t); /* it is connected: not all go after the last room was made */
+    for (int i = 1; i < l->count; i++) {
         must(told_publish(l, t, i, "k", err));
         if (i % 100 == 0)
             redis_do(server, "XTRIM leat:{t/0}:log MAXLEN 0");
     }
     flush(t);
     assert_int_equal(l->unknown, 0);
-    assert_true(l->ok > 50 && l->failed > 0);
+    assert_true(l->ok >= 50 && l->failed > 0);
     int last = -1;
     for (int i = 0; i < l->count; i++) {
         if (l->m[i].code != LEAT_OK)

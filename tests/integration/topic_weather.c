@@ -229,6 +229,22 @@ static void a_full_server_still_takes_settlements(void **state)
     leat_topic_close(t);
 }
 
+/* It may be the group that settles what fills it. */
+static void a_full_server_takes_a_new_group(void **state)
+{
+    (void)state;
+    leat_topic *t = topic_of(client, "orders", 1);
+    add_many("orders", 0, 0, 50);
+    redis_do(server, "CONFIG SET maxmemory 1");
+    leat_source *s = source_of(t, "g", &quick);
+    read_all(s, 50, NULL);
+    must(leat_source_flush(s, LONG_MS, err));
+    leat_source_close(s);
+    redis_do(server, "CONFIG SET maxmemory 0");
+    assert_int_equal(redis_int(server, "SISMEMBER leat:{orders}:groups g"), 1);
+    leat_topic_close(t);
+}
+
 /* ---- the runner ------------------------------------------------------- */
 
 static struct {
@@ -362,6 +378,7 @@ int main(void)
         topic_test(a_restarted_server_is_found_again),
         topic_test(a_slow_network_is_no_obstacle),
         topic_test(a_full_server_still_takes_settlements),
+        topic_test(a_full_server_takes_a_new_group),
         topic_test(a_runner_keeps_the_order_of_partitions),
         topic_test(a_runner_keeps_the_order_of_keys),
         topic_test(no_failed_allocation_crashes_or_loses),

@@ -18,12 +18,13 @@ import contextlib
 import time
 
 from chaos import FAULTS, Rig, finish, judge, say, wait_for
+from harm import ManyServers
 from losses import Losses
 from topic_policies import BAD
 from topic_run import (DRAIN_SECONDS, IN_FLIGHT, PARTITIONS, PRODUCERS, Run,
                        deals)
 from topics import EFFECT, OWNER
-from topologies import TOPOLOGIES, slot_of
+from topologies import TOPOLOGIES
 
 REPUBLISH = 16 << 20
 OVERLAP = 10        # seconds that a group reads again where the log fell behind
@@ -33,7 +34,7 @@ def log_of(partition):
     return f"leat:{{orders/{partition}}}:log"
 
 
-class Many(Run):
+class Many(ManyServers, Run):
     lease = 2.0
 
     def __init__(self, rig, o, policies=None):
@@ -68,131 +69,8 @@ class Many(Run):
         self.flows(120)
         self.resumed.append(time.monotonic() - begin)
 
-    def beside(self, seconds):
-        """While others work."""
-        self.rest(min(seconds, 2.0))
-
-    # What is done to any servers.
-
-    def victim(self, r):
-        """A master, remembered by what is its own."""
-        m = r.choice(self.place.masters())
-        return self.place.remember(m)
-
-    def kill_master(self, seconds, r):
-        with self.struck():
-            m = self.victim(r)
-            m.kill()
-            self.place.await_other(m)
-            self.beside(seconds)
-
-    def stop_master(self, seconds, r):
-        """Until another is master; then both believe it for a moment."""
-        with self.struck():
-            m = self.victim(r)
-            m.stop()
-            self.place.await_other(m)
-            m.go_on()
-            self.beside(2 * seconds)
-
-    def pause_master(self, seconds, r):
-        """Too short to be missed."""
-        with self.struck():
-            m = self.victim(r)
-            m.stop()
-            self.beside(seconds)
-            m.go_on()
-
-    def ask_failover(self, _seconds, _r):
-        with self.struck():
-            self.place.failover()
-
-    def part_and_kill(self, seconds, r):
-        """It goes on without its replicas, and then is no more."""
-        with self.struck():
-            m = self.victim(r)
-            m.part()
-            self.beside(seconds)
-            m.kill()
-            self.place.await_other(m)
-
-    def flush_scripts(self, _seconds, _r):
-        for _ in range(5):
-            self.place.everywhere("SCRIPT", "FLUSH")
-            self.rest(0.05)
-
-    def kill_clients(self, seconds, _r):
-        self.cut_off()
-        for _ in range(1 + int(seconds / 0.1)):
-            self.place.everywhere("CLIENT", "KILL", "TYPE", "normal")
-            self.rig.counts["cuts"] += 1
-            self.rest(0.1)
-
-    def cut_command(self, seconds, r):
-        """Only what clients say: replicas and sentinels use none of these."""
-        name = r.choice(("EVALSHA", "XREAD", "XADD"))
-        what = r.choice(("cut", "reset", "blackhole", "half-open"))
-        self.cut_off()
-        for p in self.place.proxies():
-            p.order(f"rule dir=up command={name}:{r.randint(1, 10)} after "
-                    f"do={what} times={r.randint(1, 4)}")
-        self.rest(seconds)
-        for p in self.place.proxies():
-            self.rig.counts["cuts"] += p.fired()
-            p.order("clear")
-
-    # Of a master with sentinels.
-
-    def kill_sentinel(self, seconds, r):
-        """Two are enough, also for a failover."""
-        s = r.choice(self.place.sentinels)
-        s.kill()
-        self.ask_failover(seconds, r)
-
-    def part_master(self, seconds, r):
-        """From replicas and sentinels, with its clients; another is made."""
-        with self.struck():
-            m = self.victim(r)
-            m.part()
-            self.place.await_other(m)
-            self.beside(2 * seconds)
-
-    # Of a cluster.
-
-    def move_slots(self, _seconds, r):
-        """Of two partitions, key by key."""
-        for i in r.sample(range(PARTITIONS), 2):
-            with self.struck():
-                self.place.move(slot_of(log_of(i)),
-                                pause=lambda: self.rest(0.02))
-        self.rig.moves += 2
-
-    def everything(self, seconds, r):
-        """A slot moves while its bystander steps back and consumers die."""
-        with self.struck():
-            slot = slot_of(log_of(r.randrange(PARTITIONS)))
-            source = self.place.owner(slot)
-            target, other = [m for m in self.place.masters()
-                             if m is not source][:2]
-            steps = iter((lambda: self.kill_consumer(seconds, r),
-                          lambda: self.place.failover(other),
-                          lambda: self.kill_consumer(seconds, r)))
-
-            def pause():
-                next(steps, lambda: None)()
-                self.rest(0.02)
-            self.place.move(slot, target, pause)
-            for step in steps:
-                step()
-        self.rig.moves += 1
-
-    # The end.
-
-    def heal_servers(self):
-        self.place.heal()
-
-    def ask(self, key, *words):
-        return self.place.call(key, *words)
+    def hot_keys(self):
+        return [log_of(i) for i in range(PARTITIONS)]
 
     def written(self, partition):
         key = log_of(partition)

@@ -77,6 +77,8 @@ class Run:
         if self.policies:   # who dies often must be missed seldom
             name = name or (f"c{self.born}" if self.born % 4 else "")
             more = {**self.policies.options(), **more}
+        else:               # killed from outside: no message is to blame
+            more = {"max": 1000, **more}
         w = self.worker("consume", self.consumer_url, f"c{self.born}",
                         name=name, lease=int(self.lease * 1000),
                         in_flight=IN_FLIGHT, threads=THREADS,

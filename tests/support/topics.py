@@ -68,6 +68,10 @@ class Ledgers:
         seen = self.acked.get(key, b"")
         return bool(seq < len(seen) and seen[seq])
 
+    def had_effect(self, key, seq):
+        seen = self.effected.get(key, b"")
+        return bool(seq < len(seen) and seen[seq])
+
     def take(self, r):
         if self.keep:
             self.records.append(r)
@@ -124,10 +128,12 @@ def unfenced(redis, group="billing"):
 class Worker:
     """A process of topic_worker.c."""
 
+    program = "chaos/topic_worker"
+
     def __init__(self, rig, verb, url, ledgers, role, env=None, **options):
         self.rig, self.role = rig, role
         self.led = bool(options.get("led"))
-        argv = [program("chaos/topic_worker"), verb, url, str(ledgers), role]
+        argv = [program(self.program), verb, url, str(ledgers), role]
         argv += [f"{k}={v}" for k, v in options.items() if v is not None]
         pipe = subprocess.PIPE if self.led else None
         led = {"stdin": pipe, "stdout": pipe} if self.led else {}

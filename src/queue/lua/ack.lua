@@ -9,60 +9,66 @@
 -- result [] all are done; else for each 1 done, 0 the receipt is stale
 --
 -- in flight -> done.  Asked again, a message that is gone counts as done.
-local queue = ARGV[1]
+local argv, due = ARGV, KEYS[1]
+local queue, how, fifo = argv[1], argv[2], argv[4] == '1'
 local key = base .. queue
-local fifo = ARGV[4] == '1'
-local n = (#ARGV - 5) / (fifo and 3 or 2)
-local conf = call('HMGET', key .. ':conf', 'created', 'fifo', 'events')
-if not conf[1] or (conf[2] == '1') ~= fifo then
-    local none = {}
-    for i = 1, n do
-        none[i] = 0
+local n = (#argv - 5) / (fifo and 3 or 2)
+local log = false
+if fifo or not call('HGET', key .. ':conf', 'usual') then
+    local conf = call('HMGET', key .. ':conf', 'created', 'fifo', 'events')
+    if not conf[1] or (conf[2] == '1') ~= fifo then
+        local none = {}
+        for i = 1, n do
+            none[i] = 0
+        end
+        return none
     end
-    return none
+    log = conf[3] == '1'
 end
 
--- All at once, if all are there: that is seen by changing their deadlines, which
--- counts, before they are removed, which would not tell which.
-local mark = {}
+-- One by one, which tells which were there; to ask before they are removed
+-- together costs more.  `mine` are those that were, nil: all.
+local mine
 for i = 1, n do
-    mark[2 * i - 1], mark[2 * i] = '-1', ARGV[5 + i]
-end
-local all = n > 1 and try('ZADD', KEYS[1], 'XX', 'CH', unpack(mark)) == n
-local out, ids, members, groups, bad, dead = {}, {}, {}, {}, 0, 0
-if all then
-    call('ZREM', KEYS[1], unpack(ARGV, 6, 5 + n))
-    ids = { unpack(ARGV, 6 + n, 5 + 2 * n) }
-    dead = tonumber(ARGV[5])
-end
-for i = 1, all and 0 or n do
-    local there = call('ZREM', KEYS[1], ARGV[5 + i])
-    if there == 1 then
-        ids[#ids + 1] = ARGV[5 + n + i]
-        members[#members + 1] = ARGV[5 + i]
-        dead = dead + (sub(ARGV[5 + i], 1, 1) == 'x' and 1 or 0)
-        groups[#groups + 1] = ARGV[5 + 2 * n + i]
-    elseif ARGV[3] == '1' and
-        call('HEXISTS', key .. ':body', ARGV[5 + n + i]) == 0 then
-        there = 1
-    else
-        bad = bad + 1
+    if call('ZREM', due, argv[5 + i]) == 1 then
+        if mine then
+            mine[#mine + 1] = i
+        end
+    elseif not mine then
+        mine = {}
+        for k = 1, i - 1 do
+            mine[k] = k
+        end
     end
-    out[i] = there
 end
-if all and fifo then
-    groups = { unpack(ARGV, 6 + 2 * n) }
-end
-if #ids == 0 then
-    return bad > 0 and out or {}
+local ids, dead, out = { unpack(argv, 6 + n, 5 + 2 * n) }, argv[5] + 0, {}
+if mine then
+    local bad = 0
+    for i = 1, n do
+        local again = argv[3] == '1' and
+            call('HEXISTS', key .. ':body', ids[i]) == 0
+        out[i] = again and 1 or 0
+    end
+    ids, dead = {}, 0
+    for j = 1, #mine do
+        local i = mine[j]
+        out[i], ids[j] = 1, argv[5 + n + i]
+        dead = dead + (sub(argv[5 + i], 1, 1) == 'x' and 1 or 0)
+    end
+    for i = 1, n do
+        bad = bad + 1 - out[i]
+    end
+    out = bad > 0 and out or {}
+    if #mine == 0 then
+        return out
+    end
 end
 
 local r = try('HDEL', key .. ':body', unpack(ids))
 if type(r) == 'table' then
     -- It holds something else: they are in flight again, and due now.
-    members = all and { unpack(ARGV, 6, 5 + n) } or members
-    for i = 1, #members do
-        call('ZADD', KEYS[1], 0, members[i])
+    for j = 1, #ids do
+        call('ZADD', due, 0, argv[5 + (mine and mine[j] or j)])
     end
     return r
 end
@@ -70,10 +76,17 @@ if #ids > dead then
     try('HINCRBY', key .. ':stat', 'acked', #ids - dead)
 end
 if dead > 0 then
+    try('HDEL', key .. ':why', unpack(ids))
     try('HINCRBY', key .. ':stat', 'dacked', dead)
 end
-local log, how = conf[3] == '1', ARGV[2]
+local telling = log or how ~= '0'
+if telling and not fifo then
 --#include "queue/heard.lua"
+    if not telling then
+        out[#out + 1] = {}
+        return out
+    end
+end
 if telling or fifo then
     local kept = call('GET', base .. 'clock')
 --#include "queue/clock.lua"
@@ -83,12 +96,13 @@ if telling or fifo then
     end
     if fifo then
 --#include "queue/back.lua"
-        for i = 1, #groups do
-            if groups[i] ~= '' then
-                free_group(queue, groups[i], false)
+        for j = 1, #ids do
+            local group = argv[5 + 2 * n + (mine and mine[j] or j)]
+            if group ~= '' then
+                free_group(queue, group, false)
             end
         end
     end
-    return with_told(bad > 0 and out or {})
+    return with_told(out)
 end
-return bad > 0 and out or {}
+return out

@@ -1,5 +1,6 @@
 -- again.lua: what a receive that was done before was given and still has: from
--- `done`, the first of its scores, `nonce`, `head`, `key` and `fifo` to `out`.
+-- `done`, the first of its scores, `nonce`, `head`, `key`, `fifo` and
+-- `dead` to `out`.
 local all = call('ZRANGEBYSCORE', KEYS[1], done,
                  string.format('%.3f', done + 0.999))
 for i = 1, #all do
@@ -14,6 +15,9 @@ for i = 1, #all do
         if body then
             out[#out + 1] = m
             out[#out + 1] = body
+            if dead then
+                out[#out + 1] = call('HGET', key .. ':why', id) or ''
+            end
         end
     end
 end

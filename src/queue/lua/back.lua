@@ -12,7 +12,7 @@ local RETRY_MS = 60000
 
 local function save_clock()
     if ticked then
-        call('SET', base .. 'clock', at .. ' ' .. off)
+        call('SET', base .. 'clock', ticked)
     end
 end
 
@@ -109,14 +109,23 @@ local function push(front, list, entries, members)
     return true, n == #entries
 end
 
+-- Why they are dead letters, where somebody said so.
+local function note_why(queue, c, entries, reason)
+    for i = 1, reason and reason ~= '' and #entries or 0 do
+        local _, id = parts(entries[i], c.fifo)
+        try('HSET', base .. queue .. ':why', id, reason)
+    end
+end
+
 -- From flight to the dead letters.
-local function bury(queue, c, entries, members, how)
+local function bury(queue, c, entries, members, how, reason)
     local ok, first = push(false, base .. queue .. ':dead', entries, members)
     if not ok then
         return
     end
     try('HINCRBY', base .. queue .. ':stat', 'dead', #entries)
     try('HINCRBY', base .. queue .. ':stat', 'back', #entries)
+    note_why(queue, c, entries, reason)
     if first then
         try('PUBLISH', base .. queue .. ':dead', '')
     end
@@ -200,7 +209,7 @@ local function sort_in(all, member)
     if c.gone then
         return
     elseif not c.there then
-        -- Never dropped: its keys may be on their way to another node.
+        -- Never dropped: somebody may bring its settings back.
         call('ZADD', KEYS[1], now + RETRY_MS, member)
         return
     end

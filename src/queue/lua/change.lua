@@ -8,12 +8,13 @@ local kept = call('GET', base .. 'clock')
 -- KEYS   1 due
 -- ARGV   1 queue   2 events   3 '1': asked before, and the answer was lost
 --        4 '1': a fifo queue's
---        5 how: 'hide', 'back' (dead after too many receives), 'free' (the
---          receive does not count), 'bury', 'wait' (it failed: hidden, and pools
---          do not serve its queue; dead after too many receives), 'late' (the
---          same, but the queue goes on; not of a fifo queue)
---        6 hide for so many ms
---        7... members
+--        5 how: 'hide', 'back' (dead after too many receives), 'fail' (hide, but
+--          dead after too many receives), 'free' (the receive does not count),
+--          'bury', 'wait' (as 'fail', and pools do not serve its queue until
+--          then), 'late' (as 'fail', but delayed: the queue goes on; not of a
+--          fifo queue)
+--        6 hide for so many ms   7 the reason of a dead letter, or ''
+--        8... members
 -- result [] all are done; else for each 1 done, 0 the receipt is stale
 --
 -- in flight -> in flight, delayed, ready, dead.
@@ -23,7 +24,7 @@ local out, entries, members, lie, lying = {}, {}, {}, {}, {}
 local bad = 0
 local c = conf_of(queue)
 if not c.there or c.fifo ~= (ARGV[4] == '1') then
-    for i = 7, #ARGV do
+    for i = 8, #ARGV do
         out[#out + 1] = 0
     end
     return out
@@ -32,25 +33,25 @@ call('PERSIST', KEYS[1])
 save_clock()
 local worn, wearing = {}, {}
 local till, late = now + tonumber(ARGV[6]), 0
-for i = 7, #ARGV do
+local function worn_out(entry)
+    return c.max > 0 and receives(entry) >= c.max
+end
+for i = 8, #ARGV do
     local m = ARGV[i]
+    local entry = match(sub(m, #queue + 4), '^(.*)/[^/]*$')
     local n = 1
-    local failed = how == 'wait' or how == 'late'
-    if failed and c.max > 0 and sub(m, 1, 1) == 'v' and
-        receives(sub(m, #queue + 4)) >= c.max then
-        failed = false
-    end
+    local failed = (how == 'fail' or how == 'wait' or how == 'late') and
+                   (sub(m, 1, 1) == 'x' or not worn_out(entry))
     if how == 'hide' or failed then
         -- Should they expire, they do so in this order.
         if not call('ZSCORE', KEYS[1], m) then
             n = 0
         elseif how == 'late' then
             call('ZREM', KEYS[1], m)
-            call('ZADD', KEYS[1], till, 'd/' .. queue .. '/' ..
-                 match(sub(m, #queue + 4), '^(.*)/[^/]*$'))
+            call('ZADD', KEYS[1], till, 'd/' .. queue .. '/' .. entry)
             late = late + 1
         else
-            local after = i < 1000 and (i - 7) / 1000 or 0.998
+            local after = i < 1000 and (i - 8) / 1000 or 0.998
             call('ZADD', KEYS[1], 'XX', till + after, m)
         end
         if n == 0 and how ~= 'hide' and ARGV[3] == '1' then
@@ -59,11 +60,9 @@ for i = 7, #ARGV do
     else
         n = call('ZREM', KEYS[1], m)
         if n == 1 then
-            local entry = match(sub(m, #queue + 4), '^(.*)/[^/]*$')
             if sub(m, 1, 1) == 'x' then
                 lie[#lie + 1], lying[#lying + 1] = entry, m
-            elseif how == 'bury' or (how ~= 'free' and c.max > 0 and
-                                     receives(entry) >= c.max) then
+            elseif how == 'bury' or how ~= 'free' and worn_out(entry) then
                 worn[#worn + 1], wearing[#wearing + 1] = entry, m
             else
                 if how == 'free' then
@@ -84,9 +83,10 @@ if #entries > 0 then
 end
 if #lie > 0 then
     lie_again(queue, lie, lying)
+    note_why(queue, c, lie, ARGV[7])
 end
 if #worn > 0 then
-    bury(queue, c, worn, wearing, ARGV[2])
+    bury(queue, c, worn, wearing, ARGV[2], ARGV[7])
 end
 if late > 0 then
     try('HINCRBY', key .. ':stat', 'back', late)

@@ -31,6 +31,7 @@ local function forget(entries)
     end
     if #ids > 0 then
         call('HDEL', key .. ':body', unpack(ids))
+        try('HDEL', key .. ':why', unpack(ids))
         try('HINCRBY', key .. ':stat', 'purged', #ids)
     end
 end
@@ -63,6 +64,7 @@ end
 
 if what == 'mark' then
     call('HSET', key .. ':conf', 'gone', 1)
+    call('HDEL', key .. ':conf', 'usual')
     call('ZREM', base .. 'work', queue)
     return { 0, 0 }
 elseif what == 'dead' then
@@ -107,7 +109,7 @@ elseif what == 'due' then
     return { #lot, page[1] }
 end
 call('UNLINK', key .. ':ready', key .. ':body', key .. ':dead', key .. ':busy',
-     key .. ':stat', key .. ':log')
+     key .. ':stat', key .. ':log', key .. ':why')
 call('SREM', base .. 'queues', queue)
 call('DEL', key .. ':conf')
 return { 0, 0 }

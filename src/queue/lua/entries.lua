@@ -2,7 +2,7 @@
 -- `head`, `nonce`, `dead` and `fifo` to `ids` and, in its place, `got`.
 --
 -- Most entries are "0/<13 digits>/<id>".
-local ids = {}
+local ids = { unpack(got) } -- it need not grow
 local fresh = head .. '1/'
 for i = 1, #got do
     local entry = got[i]

@@ -8,10 +8,10 @@ local LANE_MS = '3600000'
 local done
 if was then
     local p = find(was, ' ', 1, true)
-    local last, number = tonumber(sub(was, 1, p - 1)), tonumber(ARGV[3])
+    local last, number = sub(was, 1, p - 1), ARGV[3]
     if last == number then
         done = sub(was, p + 1)
-    elseif last > number then
+    elseif p - 1 > #number or (p - 1 == #number and last > number) then
         done = 'late'
     end
 end

@@ -11,15 +11,30 @@ local kept = call('GET', base .. 'clock')
 --        being removed ('gone' is among the fields then)
 --
 -- absent -> there, by one write; of two makers one wins.  The registry is
--- entered before it, so that no queue is unlisted.
+-- entered before it, so that no queue is unlisted.  `usual` is what the frequent
+-- scripts read, all in one: see usual.lua.
 local key = base .. ARGV[1] .. ':conf'
 local there = call('EXISTS', key) == 1
 if ARGV[2] == 'open' and not there then
     call('SADD', base .. 'queues', ARGV[1])
     call('HSET', key, 'created', now, unpack(ARGV, 3))
-    call('SET', base .. 'clock', at .. ' ' .. off)
+    if ticked then
+        call('SET', base .. 'clock', ticked)
+    end
 elseif ARGV[2] == 'alter' and there and #ARGV > 2 and
     call('HEXISTS', key, 'gone') == 0 then
     call('HSET', key, unpack(ARGV, 3))
+end
+local c = call('HMGET', key, 'hide', 'max', 'delay', 'receives', 'ttl', 'fifo',
+               'events', 'gone', 'usual')
+local special = not c[1] or c[8]
+for i = 4, 7 do
+    special = special or c[i] ~= '0'
+end
+local usual = not special and c[1] .. ' ' .. c[2] .. ' ' .. c[3]
+if c[9] and not usual then
+    call('HDEL', key, 'usual')
+elseif usual ~= c[9] then
+    call('HSET', key, 'usual', usual)
 end
 return call('HGETALL', key)

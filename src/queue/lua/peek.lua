@@ -6,10 +6,12 @@ local kept = call('GET', base .. 'clock')
 --
 -- KEYS   1 due
 -- ARGV   1 queue   2 at most so many   3 '1': the dead letters
--- result [0, 0, member, message, ...] as take.lua, but that the members are none
+-- result [0, 0, member, message, ...] as take.lua, but that the members are no
+--        receipts
 --        [-1] no such queue
 --
--- Reads only, but for the clock.  Of a fifo queue: of each group that may be served, its first.
+-- Reads only, but for the clock.  Of a fifo queue: of each group that may be
+-- served, its first.
 local queue = ARGV[1]
 local key = base .. queue
 local conf = call('HMGET', key .. ':conf', 'created', 'gone', 'fifo')
@@ -32,6 +34,9 @@ for i = 1, #got do
             out[#out + 1] = (dead and 'x/' or 'v/') .. queue .. '/' .. entry ..
                 '/-'
             out[#out + 1] = body
+            if dead then
+                out[#out + 1] = call('HGET', key .. ':why', id) or ''
+            end
         end
     end
 end

@@ -51,6 +51,9 @@ elseif call('RPUSH', key .. ':ready', unpack(list)) == #list then
     wake(queue, key .. ':ready')
 end
 call('HINCRBY', key .. ':stat', 'redriven', #got)
+for i = 1, #ids do
+    try('HDEL', key .. ':why', ids[i][2])
+end
 call('SET', base .. 's:' .. ARGV[2], ARGV[3] .. ' ' .. #got, 'PX', LANE_MS)
 for i = 1, #ids do
     tell(ARGV[4], log, 'dlq_redriven', queue, ids[i][2], 0)

@@ -18,44 +18,49 @@ local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
 -- was done; a key that holds something else undoes what was.
 local queue = ARGV[1]
 local key = base .. queue
-local conf = call('HMGET', key .. ':conf', 'created', 'gone', 'delay', 'max',
-                  'fifo', 'events')
-if not conf[1] or conf[2] then
-    return { -1 }
+--#include "queue/usual.lua"
+local log = false
+if not hide then
+    local conf = call('HMGET', key .. ':conf', 'created', 'gone', 'delay',
+                      'max', 'fifo', 'events')
+    if not conf[1] or conf[2] then
+        return { -1 }
+    elseif conf[5] == '1' then
+        return { -3 }
+    end
+    delay, limit, log = tonumber(conf[3]), tonumber(conf[4]), conf[6] == '1'
 end
-if conf[5] == '1' then
-    return { -3 }
-end
-local delay = tonumber(ARGV[5])
-if delay < 0 then
-    delay = tonumber(conf[3])
+local argv, how = ARGV, ARGV[4]
+if argv[5] ~= '-1' then
+    delay = tonumber(argv[5])
 end
 if done then
     return { 0, delay }
 end
-local max = tonumber(conf[4])
-for i = 7, #ARGV, 2 do
-    if #ARGV[i] > max then
-        return { -2, (i - 7) / 2, max }
+for i = 7, #argv, 2 do
+    if #argv[i] > limit then
+        return { -2, (i - 7) / 2, limit }
     end
 end
 
-local n = (#ARGV - 5) / 2
+local n = (#argv - 5) / 2
 call('HINCRBY', key .. ':stat', 'sent', n)
-local r = try('HSET', key .. ':body', unpack(ARGV, 6))
+local r = try('HSET', key .. ':body', unpack(argv, 6))
 if type(r) == 'number' then
-    local rest, list = '0/' .. now .. '/', {}
+    local rest = '0/' .. format('%d', now) .. '/'
     if delay > 0 then
+        local list, when = {}, format('%d', now + delay)
         rest = 'd/' .. queue .. '/' .. rest
-        local when = string.format('%.0f', now + delay)
-        for i = 6, #ARGV, 2 do
+        for i = 6, #argv, 2 do
             list[i - 5] = when
-            list[i - 4] = rest .. ARGV[i]
+            list[i - 4] = rest .. argv[i]
         end
         r = try('ZADD', KEYS[1], unpack(list))
     else
-        for i = 6, #ARGV, 2 do
-            list[(i - 4) / 2] = rest .. ARGV[i]
+        -- A table that need not grow is much cheaper.
+        local list = { unpack(argv, 6, 5 + n) }
+        for i = 1, n do
+            list[i] = rest .. argv[2 * i + 4]
         end
         r = try('RPUSH', key .. ':ready', unpack(list))
     end
@@ -79,14 +84,16 @@ elseif r == n then
 end
 call('SET', base .. 's:' .. ARGV[2], ARGV[3] .. ' ', 'PX', LANE_MS)
 if ticked then
-    call('SET', base .. 'clock', at .. ' ' .. off)
+    call('SET', base .. 'clock', ticked)
 end
-local log, how = conf[6] == '1', ARGV[4]
+if log or how ~= '0' then
 --#include "queue/heard.lua"
-if telling then
+    if not telling then
+        return { 0, delay, {} }
+    end
 --#include "queue/tell.lua"
-    for i = 6, #ARGV, 2 do
-        tell(ARGV[4], log, 'sent', queue, ARGV[i])
+    for i = 6, #argv, 2 do
+        tell(how, log, 'sent', queue, argv[i])
     end
     return with_told({ 0, delay })
 end

@@ -10,7 +10,8 @@ local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
 --        7 expired ones to give back first if there is nothing; 0: none
 --        8 '1': from the dead letters
 -- result [0, hidden for ms, member, message, member, message, ...]; a member of
---        due is the receipt: see back.lua
+--        due is the receipt: see back.lua.  From the dead letters each message
+--        is followed by why it is there, or ''
 --        [-1] no such queue
 --
 -- ready -> in flight, dead (too many receives) or dropped (too old); dead ->
@@ -22,23 +23,27 @@ local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
 -- something was written before: then a PERSIST, which changes nothing, is.
 local queue = ARGV[1]
 local key = base .. queue
-local max, dead = tonumber(ARGV[5]), ARGV[8] == '1'
-local conf = call('HMGET', key .. ':conf', 'created', 'gone', 'hide',
-                  'receives', 'ttl', 'fifo', 'events')
-if not conf[1] or conf[2] then
-    return { -1 }
+--#include "queue/usual.lua"
+local max, dead, how = tonumber(ARGV[5]), ARGV[8] == '1', ARGV[4]
+local most, ttl, fifo, log = 0, 0, false, false
+if not hide then
+    local conf = call('HMGET', key .. ':conf', 'created', 'gone', 'hide',
+                      'receives', 'ttl', 'fifo', 'events')
+    if not conf[1] or conf[2] then
+        return { -1 }
+    end
+    hide, most, ttl = tonumber(conf[3]), tonumber(conf[4]), tonumber(conf[5])
+    fifo, log = conf[6] == '1', conf[7] == '1'
 end
-local hide = tonumber(ARGV[6])
-if hide == 0 then
-    hide = tonumber(conf[3])
+if ARGV[6] ~= '0' then
+    hide = tonumber(ARGV[6])
 end
 local nonce = '/' .. ARGV[2] .. '.' .. ARGV[3]
 local head = (dead and 'x/' or 'v/') .. queue .. '/'
-local fifo, log = conf[6] == '1', conf[7] == '1'
 local list = key .. (dead and ':dead' or ':ready')
 local grouped = fifo and not dead
 local stat = key .. ':stat'
-local score = string.format('%.0f', now + hide)
+local score = format('%d', now + hide)
 
 -- Asked before: once more what is still there of it.
 if done then
@@ -52,7 +57,8 @@ if done then
     end
 end
 
-local got = call('LRANGE', list, 0, max - 1)
+-- Numbers are dear as arguments: where they are known as strings, as such.
+local got = call('LRANGE', list, '0', max - 1)
 if #got < max and not dead then
     call('ZREM', base .. 'work', queue)
 end
@@ -60,7 +66,6 @@ if #got == 0 and (ARGV[7] == '0' or #call('ZRANGEBYSCORE', KEYS[1], '-inf',
                                           now, 'LIMIT', 0, 1) == 0) then
     return { 0, hide }
 end
-local most, ttl = tonumber(conf[4]), tonumber(conf[5])
 local spread = false
 local choosy = grouped or (not dead and (ttl > 0 or most > 0))
 if choosy or #got == 0 then
@@ -79,7 +84,11 @@ if choosy or #got == 0 then
 end
 
 --#include "queue/entries.lua"
-local due, out = {}, { 0, hide }
+-- Tables that need not grow are much cheaper: these have room for ten.
+local due = { nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
+              nil, nil, nil, nil, nil, nil, nil, nil, nil, nil }
+local out = { 0, hide, nil, nil, nil, nil, nil, nil, nil, nil, nil,
+              nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil }
 local bodies = call('HMGET', key .. ':body', unpack(ids))
 local n = 0
 for i = 1, #ids do
@@ -89,13 +98,25 @@ for i = 1, #ids do
         out[n + 1], out[n + 2] = got[i], bodies[i]
     end
 end
+if dead then
+    local why = call('HMGET', key .. ':why', unpack(ids))
+    out = { 0, hide }
+    for i = 1, #ids do
+        if bodies[i] then
+            out[#out + 1] = got[i]
+            out[#out + 1] = bodies[i]
+            out[#out + 1] = why[i] or ''
+        end
+    end
+end
 if n > 0 then
-    local r = try('ZADD', KEYS[1], unpack(due))
+    local r = try('ZADD', KEYS[1], unpack(due, 1, n))
     if type(r) == 'table' then
         call('PERSIST', KEYS[1])
-        call('ZADD', KEYS[1], unpack(due))
+        call('ZADD', KEYS[1], unpack(due, 1, n))
     end
-    r = try('HINCRBY', stat, dead and 'drecv' or 'recv', n / 2)
+    r = try('HINCRBY', stat, dead and 'drecv' or 'recv',
+            n / 2 == max and ARGV[5] or n / 2)
     if type(r) == 'table' then
         for i = 2, n, 2 do
             call('ZREM', KEYS[1], due[i])
@@ -103,7 +124,7 @@ if n > 0 then
         return r
     end
 end
-call('LTRIM', list, #got, -1)
+call('LTRIM', list, #got == max and ARGV[5] or #got, '-1')
 if n > 0 then
     call('SET', base .. 's:' .. ARGV[2], ARGV[3] .. ' ' .. score, 'PX', LANE_MS)
 end
@@ -111,15 +132,18 @@ if n < 2 * #ids then
     call('HINCRBY', stat, 'lost', #ids - n / 2)
 end
 if ticked then
-    call('SET', base .. 'clock', at .. ' ' .. off)
+    call('SET', base .. 'clock', ticked)
 end
-local how = ARGV[4]
+if log or how ~= '0' then
 --#include "queue/heard.lua"
-if telling then
+    if not telling then
+        out[#out + 1] = {}
+        return out
+    end
 --#include "queue/tell.lua"
     for i = 1, #ids do
         if bodies[i] then
-            tell(ARGV[4], log, dead and 'dlq_received' or 'received', queue,
+            tell(how, log, dead and 'dlq_received' or 'received', queue,
                  ids[i], match(got[i], '^[^/]*/[^/]*/(%d+)'))
         end
     end

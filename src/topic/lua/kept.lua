@@ -31,17 +31,6 @@ local function lane_member(lane, id)
            string.rep('0', 20 - #seq) .. seq
 end
 
--- The id in a member of the lane.
-local function lane_id(lane, member)
-    local at = #lane + 2
-    local function number(digits)
-        local short = string.gsub(digits, '^0+', '')
-        return short == '' and '0' or short
-    end
-    return number(string.sub(member, at, at + 19)) .. '-' ..
-           number(string.sub(member, at + 20))
-end
-
 -- The id that a member of the lane stands for.
 local function lane_id(lane, member)
     local function number(digits)

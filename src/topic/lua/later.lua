@@ -4,7 +4,8 @@
 --
 -- KEYS   1 later   zset: tokens by the time at which they are due
 --        2 laters  hash: token -> names and values of the fields, packed
---        3 log
+--        3 since   zset: tokens by the time at which they were sent
+--        4 log
 -- ARGV   1 token   made for this message; the same one again changes nothing
 --        2 milliseconds from now
 --        3 how many entries log and waiting ones together may have; 0: any
@@ -20,7 +21,7 @@ if redis.call('HEXISTS', KEYS[2], ARGV[1]) == 1 then
 end
 local cap = tonumber(ARGV[3])
 if cap > 0 then
-    local length = redis.call('XLEN', KEYS[3]) + redis.call('ZCARD', KEYS[1])
+    local length = redis.call('XLEN', KEYS[4]) + redis.call('ZCARD', KEYS[1])
     if length >= cap then
         return length
     end
@@ -29,11 +30,13 @@ local fields = {}
 for i = 4, #ARGV do
     fields[#fields + 1] = ARGV[i]
 end
-local due = math.floor(now_us() / 1000) + tonumber(ARGV[2])
+local now = math.floor(now_us() / 1000)
 redis.call('HLEN', KEYS[2]) -- is there anything else of that name?
-local put = redis.pcall('ZADD', KEYS[1], string.format('%.0f', due), ARGV[1])
+redis.call('ZCARD', KEYS[3])
+local put = redis.pcall('ZADD', KEYS[1], now + tonumber(ARGV[2]), ARGV[1])
 if type(put) == 'table' then
     return refusal(put.err)
 end
+redis.call('ZADD', KEYS[3], now, ARGV[1])
 redis.call('HSET', KEYS[2], ARGV[1], cmsgpack.pack(fields))
 return '0-0'

@@ -6,7 +6,7 @@
 --       4 kept    5 due      6 lane  as in kept.lua
 --       7 dlq     stream: dead letters of the partition, of all groups
 --       8 bodies  hash: id of a log's entry -> its large body
---       9 later   10 laters  as in later.lua
+--       9 later   10 laters   11 since   as in later.lua
 -- ARGV  1-11      as in save.lua
 --       12        how many bytes of an error to keep
 --       13        lanes that are asked about, with spaces between them
@@ -55,10 +55,19 @@ end
 local now = math.floor(now_us() / 1000)
 local group, most = ARGV[9], tonumber(ARGV[12])
 
+-- What is of another type is so before anything was written.
+redis.call('HLEN', KEPT)
+redis.call('ZCARD', DUE)
+redis.call('ZCARD', LANE)
+redis.call('XLEN', DLQ)
+redis.call('HLEN', KEYS[8])
+redis.call('ZCARD', KEYS[9])
+redis.call('HLEN', KEYS[10])
+redis.call('ZCARD', KEYS[11])
 redis.call('PEXPIRE', KEYS[1], ARGV[10])
 
--- The fields of the message, wherever they are, its large body among them; nil:
--- somebody deleted the entry.
+-- The fields of the message, wherever they are, its large body among them unless
+-- that is gone; nil: somebody deleted the entry.
 local function fields_of(id)
     local packed = redis.call('HGET', KEPT, id)
     if packed then
@@ -69,9 +78,10 @@ local function fields_of(id)
         return nil
     end
     local fields = found[2]
-    if fields[#fields - 1] == '@large' then
-        fields[#fields - 1] = fields[#fields]
-        fields[#fields] = redis.call('HGET', KEYS[8], id) or ''
+    local body = fields[#fields - 1] == '@large' and
+                 redis.call('HGET', KEYS[8], id)
+    if body then
+        fields[#fields - 1], fields[#fields] = fields[#fields], body
     end
     return fields
 end
@@ -91,7 +101,16 @@ local function meta_of(s)
     return meta
 end
 
+-- As one, where there are more than Lua can pass on.
+local function few(fields)
+    if fields and #fields > 7000 then
+        return {'@packed', cmsgpack.pack(fields)}
+    end
+    return fields
+end
+
 local function bury(s, fields, meta)
+    fields = few(fields)
     local entry = {'g', group, 'i', s.id, 'n', s.n, 'f', s.f,
                    'fm', meta[META.first_ms], 'lm', now,
                    'fe', meta[META.first_error], 'le', meta[META.last_error],
@@ -160,6 +179,7 @@ end
 function steps.again(s)
     local token = group .. ' ' .. s.id
     redis.call('ZADD', KEYS[9], string.format('%.0f', now + s.delay), token)
+    redis.call('ZADD', KEYS[11], string.format('%.0f', now), token)
     redis.call('HSET', KEYS[10], token, cmsgpack.pack(unpack_text(s.lane)))
     local meta = kept_meta(KEPT, s.id)
     if meta then

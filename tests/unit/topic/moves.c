@@ -164,28 +164,6 @@ static void a_save_carries_so_many_and_no_more(void **state)
     assert_int_equal(m.numbered + m.waiting, 0);
 }
 
-/* Nobody heard of it: it never was. */
-static void what_no_save_carried_can_be_cancelled(void **state)
-{
-    leat__moves m = { 0 };
-    leat__step *s[4];
-    (void)state;
-    for (int i = 0; i < 4; i++)
-        leat__moves_add(&m, s[i] = step((uint64_t)i + 1, LEAT__STEP_BEGIN));
-    leat__moves_number(&m);
-    assert_false(leat__moves_cancel(&m, s[0]));
-    assert_true(leat__moves_cancel(&m, s[1]));
-    assert_true(leat__moves_cancel(&m, s[3]));
-    leat__step_free(s[1]);
-    leat__step_free(s[3]);
-    assert_ptr_equal(m.ready, s[2]);
-    assert_ptr_equal(m.last, s[2]);
-    assert_int_equal(leat__moves_number(&m)->number, 2);
-    leat__moves_add(&m, step(5, LEAT__STEP_DONE));
-    assert_int_equal(leat__moves_number(&m)->id.ms, 5);
-    assert_int_equal(confirm(&m, 3), 3);
-}
-
 #define assert_arg(args, i, text)                                              \
     assert_true(leat_bytes_eq((args)[i], leat_str(text)))
 
@@ -266,7 +244,6 @@ int main(void)
         cmocka_unit_test(without_memory_a_set_stays_as_it_was),
         cmocka_unit_test(steps_are_numbered_in_line_without_gaps),
         cmocka_unit_test(a_save_carries_so_many_and_no_more),
-        cmocka_unit_test(what_no_save_carried_can_be_cancelled),
         cmocka_unit_test(steps_are_written_as_the_script_reads_them),
         cmocka_unit_test(the_longest_steps_have_room),
     };

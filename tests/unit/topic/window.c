@@ -38,23 +38,23 @@ static void push_all(leat__window *w, uint64_t from, uint64_t to)
 }
 
 /* The number of what is handed out; 0: nothing is. */
-static uint64_t take_at(leat__window *w, int64_t now, leat__entry **e)
+static uint64_t take(leat__window *w, leat__entry **e)
 {
-    *e = leat__window_take(w, now);
+    *e = leat__window_take(w);
     return *e ? (*e)->id.ms : 0;
 }
 
-#define assert_takes(w, now, e, n)   assert_int_equal(take_at(w, now, e), n)
-#define assert_takes_nothing(w, now) assert_null(leat__window_take(w, now))
+#define assert_takes(w, e, n)   assert_int_equal(take(w, e), n)
+#define assert_takes_nothing(w) assert_null(leat__window_take(w))
 
 static void done(leat__window *w, leat__entry *e)
 {
     leat__window_done(w, e);
 }
 
-static void nack(leat__window *w, leat__entry *e, int64_t due)
+static void nack(leat__window *w, leat__entry *e)
 {
-    leat__window_back(w, e, due, false);
+    leat__window_back(w, e, false);
 }
 
 /* How many leave; their users are in the order of the log. */
@@ -118,12 +118,12 @@ static void entries_are_handed_out_in_the_order_of_the_log(void **state)
     (void)state;
     push_all(w, 1, 3);
     for (uint64_t n = 1; n <= 3; n++) {
-        assert_takes(w, 0, &e, n);
+        assert_takes(w, &e, n);
         assert_int_equal(e->attempts, 1);
         assert_ptr_equal(e->user, &names[n]);
     }
-    assert_takes_nothing(w, 0);
-    assert_true(leat__window_due(w) == INT64_MAX);
+    assert_takes_nothing(w);
+    assert_false(leat__window_ready(w));
     assert_int_equal(leat__window_out(w), 3);
     leat__window_free(w);
 }
@@ -140,7 +140,7 @@ static void the_ring_has_room_for_its_cap_and_no_more(void **state)
             assert_int_equal(leat__window_room(w), cap - (n < cap ? n : cap));
             if (n < cap)
                 continue;
-            assert_takes(w, 0, &e, n - cap + 1);
+            assert_takes(w, &e, n - cap + 1);
             done(w, e);
             assert_int_equal(pop(w), 1);
             assert_int_equal(leat__window_room(w), 1);
@@ -155,9 +155,9 @@ static void the_cursor_stops_before_what_is_not_settled(void **state)
     leat__entry *a, *b, *c;
     (void)state;
     push_all(w, 1, 3);
-    assert_takes(w, 0, &a, 1);
-    assert_takes(w, 0, &b, 2);
-    assert_takes(w, 0, &c, 3);
+    assert_takes(w, &a, 1);
+    assert_takes(w, &b, 2);
+    assert_takes(w, &c, 3);
     done(w, c);
     done(w, b);
     assert_int_equal(pop(w), 0);
@@ -172,15 +172,15 @@ static void the_cursor_stops_before_what_is_not_settled(void **state)
 static void users_come_back_one_by_one(void **state)
 {
     leat__window *w = fresh_window(LEAT_ORDER_KEY);
-    leat__entry *e;
+    leat__entry *e, *out;
     void *user;
     (void)state;
     push_all(w, 1, 4);
-    assert_takes(w, 0, &e, 1);
+    assert_takes(w, &e, 1);
     done(w, e);
-    assert_takes(w, 0, &e, 2);
-    nack(w, e, 5);
-    assert_takes(w, 0, &e, 3);
+    assert_takes(w, &e, 2);
+    assert_takes(w, &out, 3);
+    nack(w, e);
     assert_true(leat__window_pop(w, &user));
     assert_ptr_equal(user, &names[1]);
     assert_false(leat__window_pop(w, &user));
@@ -202,20 +202,19 @@ static void a_partition_stands_still_until_all_is_back(void **state)
     leat__entry *a, *b, *c;
     (void)state;
     push_all(w, 1, 4);
-    assert_takes(w, 0, &a, 1);
-    assert_takes(w, 0, &b, 2);
-    assert_takes(w, 0, &c, 3);
-    nack(w, b, 10);
-    assert_takes_nothing(w, 20);
-    assert_true(leat__window_due(w) == INT64_MAX);
+    assert_takes(w, &a, 1);
+    assert_takes(w, &b, 2);
+    assert_takes(w, &c, 3);
+    nack(w, b);
+    assert_takes_nothing(w);
+    assert_false(leat__window_ready(w));
     done(w, c);
-    assert_takes_nothing(w, 20);
+    assert_takes_nothing(w);
     done(w, a);
-    assert_takes_nothing(w, 9);
-    assert_true(leat__window_due(w) == 10);
-    assert_takes(w, 10, &b, 2);
+    assert_true(leat__window_ready(w));
+    assert_takes(w, &b, 2);
     assert_int_equal(b->attempts, 2);
-    assert_takes(w, 10, &c, 4);
+    assert_takes(w, &c, 4);
     leat__window_free(w);
 }
 
@@ -225,21 +224,19 @@ static void a_partition_goes_on_with_its_first(void **state)
     leat__entry *a, *b, *c;
     (void)state;
     push_all(w, 1, 3);
-    assert_takes(w, 0, &a, 1);
-    assert_takes(w, 0, &b, 2);
-    assert_takes(w, 0, &c, 3);
-    nack(w, c, 0);
-    nack(w, a, 50);
-    nack(w, b, 0);
-    assert_takes_nothing(w, 49);
-    assert_true(leat__window_due(w) == 50);
-    assert_takes(w, 50, &a, 1);
-    assert_takes(w, 50, &b, 2);
-    assert_takes(w, 50, &c, 3);
+    assert_takes(w, &a, 1);
+    assert_takes(w, &b, 2);
+    assert_takes(w, &c, 3);
+    nack(w, c);
+    nack(w, a);
+    nack(w, b);
+    assert_takes(w, &a, 1);
+    assert_takes(w, &b, 2);
+    assert_takes(w, &c, 3);
     leat__window_free(w);
 }
 
-static void those_behind_wait_for_their_own_time_too(void **state)
+static void those_behind_follow_in_order(void **state)
 {
     leat_order orders[] = { LEAT_ORDER_PARTITION, LEAT_ORDER_KEY };
     (void)state;
@@ -249,15 +246,13 @@ static void those_behind_wait_for_their_own_time_too(void **state)
         push(w, 1, 7);
         push(w, 2, 7);
         push(w, 3, 7);
-        assert_takes(w, 0, &a, 1);
-        assert_takes(w, 0, &b, 2);
-        nack(w, b, 80);
-        nack(w, a, 50);
-        assert_takes(w, 60, &a, 1);
-        assert_takes_nothing(w, 60);
-        assert_true(leat__window_due(w) == 80);
-        assert_takes(w, 80, &b, 2);
-        assert_takes(w, 80, &a, 3);
+        assert_takes(w, &a, 1);
+        assert_takes(w, &b, 2);
+        nack(w, b);
+        nack(w, a);
+        assert_takes(w, &a, 1);
+        assert_takes(w, &b, 2);
+        assert_takes(w, &a, 3);
         leat__window_free(w);
     }
 }
@@ -272,20 +267,19 @@ static void other_keys_flow_while_one_stands_still(void **state)
     push(w, 3, 8);
     push(w, 4, 7);
     push(w, 5, 0);
-    assert_takes(w, 0, &a, 1);
-    assert_takes(w, 0, &b, 2);
-    nack(w, a, 10);
-    assert_takes(w, 20, &e, 3);
-    assert_takes(w, 20, &e, 5);
-    assert_takes_nothing(w, 20);
-    assert_true(leat__window_due(w) == INT64_MAX);
+    assert_takes(w, &a, 1);
+    assert_takes(w, &b, 2);
+    nack(w, a);
+    assert_takes(w, &e, 3);
+    assert_takes(w, &e, 5);
+    assert_takes_nothing(w);
+    assert_false(leat__window_ready(w));
     done(w, b);
-    assert_takes_nothing(w, 9);
-    assert_true(leat__window_due(w) == 10);
+    assert_true(leat__window_ready(w));
     push(w, 6, 8);
-    assert_takes(w, 20, &e, 1);
-    assert_takes(w, 20, &e, 4);
-    assert_takes(w, 20, &e, 6);
+    assert_takes(w, &e, 1);
+    assert_takes(w, &e, 4);
+    assert_takes(w, &e, 6);
     leat__window_free(w);
 }
 
@@ -300,85 +294,83 @@ static void without_a_lane_only_the_entry_itself_waits(void **state)
         push(w, 1, lane);
         push(w, 2, lane);
         push(w, 3, lane);
-        assert_takes(w, 0, &a, 1);
-        assert_takes(w, 0, &b, 2);
-        nack(w, a, 10);
-        nack(w, b, 5);
-        assert_takes(w, 0, &e, 3);
-        assert_takes_nothing(w, 4);
-        assert_true(leat__window_due(w) == 5);
-        assert_takes(w, 5, &b, 2);
-        assert_takes(w, 10, &a, 1);
+        assert_takes(w, &a, 1);
+        assert_takes(w, &b, 2);
+        nack(w, b);
+        assert_takes(w, &b, 2);
+        nack(w, b);
+        nack(w, a);
+        assert_takes(w, &a, 1);
+        assert_takes(w, &b, 2);
+        assert_takes(w, &e, 3);
+        assert_takes_nothing(w);
         leat__window_free(w);
     }
 }
 
-static void what_is_due_again_comes_before_what_is_new(void **state)
+static void what_came_back_goes_before_what_is_new(void **state)
 {
     leat__window *w = fresh_window(LEAT_ORDER_NONE);
     leat__entry *e;
     (void)state;
     push_all(w, 1, 3);
-    assert_takes(w, 0, &e, 1);
-    nack(w, e, 0);
-    assert_true(leat__window_due(w) == 0);
-    assert_takes(w, 0, &e, 1);
-    assert_takes(w, 0, &e, 2);
+    assert_takes(w, &e, 1);
+    nack(w, e);
+    assert_true(leat__window_ready(w));
+    assert_takes(w, &e, 1);
+    assert_takes(w, &e, 2);
     leat__window_free(w);
 }
 
-static void many_that_wait_come_by_their_times(void **state)
+static void many_that_wait_come_in_the_order_of_the_log(void **state)
 {
     leat__window *w = leat__window_new(50, LEAT_ORDER_NONE, NULL);
-    leat__entry *e[51];
-    int64_t last = 0;
+    leat__entry *e[54], *x;
     (void)state;
     push_all(w, 1, 50);
     for (uint64_t n = 1; n <= 50; n++)
-        assert_takes(w, 0, &e[n], n);
-    for (int64_t n = 1; n <= 50; n++)
-        nack(w, e[n], 1 + n * 37 % 53);
-    for (int n = 1; n <= 50; n++) {
-        int64_t due = leat__window_due(w);
-        assert_true(due > last);
-        assert_takes_nothing(w, due - 1);
-        assert_non_null(leat__window_take(w, due));
-        last = due;
-    }
+        assert_takes(w, &e[n], n);
+    for (int n = 1; n <= 52; n++)
+        if (n * 37 % 53 <= 50)
+            nack(w, e[n * 37 % 53]);
+    for (uint64_t n = 1; n <= 50; n++)
+        assert_takes(w, &x, n);
     assert_int_equal(leat__window_out(w), 50);
     leat__window_free(w);
 }
 
-/* Each of many lanes has two out and a third that waits for its time; every
- * other lane is stopped again.  The rest comes by its times. */
+/* Each of many lanes has two out and a third that waits; every other lane is
+ * stopped again.  The rest comes in the order of the log. */
 static void lanes_that_stop_again_leave_the_others_in_order(void **state)
 {
     enum { N = 101 };
     leat__window *w = leat__window_new(3 * N, LEAT_ORDER_KEY, NULL);
-    leat__entry *e[N][3], *x;
+    leat__entry *e[N][3];
     (void)state;
     for (uint64_t i = 0; i < (uint64_t)3 * N; i++)
         leat__window_push(w, id(i + 1), i / 3 + 1, NULL);
     for (int i = 0; i < 3 * N; i++)
-        assert_non_null(e[i / 3][i % 3] = leat__window_take(w, 0));
+        assert_non_null(e[i / 3][i % 3] = leat__window_take(w));
+    for (int k = 0; k < N; k++) {
+        int i = k * 37 % N;
+        for (int j = 0; j < 3; j++)
+            nack(w, e[i][j]);
+    }
     for (int i = 0; i < N; i++) {
-        nack(w, e[i][0], 0);
-        nack(w, e[i][1], 0);
-        nack(w, e[i][2], 1 + i * i % N * i % N);
-        assert_ptr_equal(leat__window_take(w, 0), e[i][0]);
-        assert_ptr_equal(leat__window_take(w, 0), e[i][1]);
+        assert_ptr_equal(leat__window_take(w), e[i][0]);
+        assert_ptr_equal(leat__window_take(w), e[i][1]);
+        if (i % 2 == 0)
+            nack(w, e[i][0]);
+        else
+            assert_ptr_equal(leat__window_take(w), e[i][2]);
     }
-    for (int i = 0; i < N; i += 2)
-        nack(w, e[i][0], 0);
-    int64_t last = 0;
-    for (int i = 1; i < N; i += 2) {
-        int64_t due = leat__window_due(w);
-        assert_true(due > last);
-        assert_non_null(x = leat__window_take(w, due));
-        assert_true(x->lane % 2 == 0);
-        last = due;
+    assert_takes_nothing(w);
+    for (int i = 0; i < N; i += 2) {
+        done(w, e[i][1]);
+        assert_ptr_equal(leat__window_take(w), e[i][0]);
+        assert_ptr_equal(leat__window_take(w), e[i][2]);
     }
-    assert_takes_nothing(w, N);
+    assert_takes_nothing(w);
     leat__window_free(w);
 }
 
@@ -394,7 +386,7 @@ static void what_is_claimed_is_not_handed_out_nor_counted(void **state)
     push(w, 2, 7);
     push(w, 3, 8);
     push(w, 4, 7);
-    assert_takes(w, 0, &a, 1);
+    assert_takes(w, &a, 1);
     assert_int_equal(leat__window_lane_out(w, 7), 1);
     for (uint64_t n = 2; n <= 4; n += 2) {
         e = leat__window_claim_lane(w, 7, &at);
@@ -404,8 +396,8 @@ static void what_is_claimed_is_not_handed_out_nor_counted(void **state)
     assert_null(leat__window_claim_lane(w, 7, &at));
     assert_int_equal(leat__window_lane_out(w, 7), 1);
     assert_int_equal(leat__window_out(w), 3);
-    assert_takes(w, 0, &e, 3);
-    assert_takes_nothing(w, 0);
+    assert_takes(w, &e, 3);
+    assert_takes_nothing(w);
     done(w, e);
     done(w, a);
     assert_int_equal(pop(w), 1);
@@ -441,16 +433,35 @@ static void a_lane_that_was_given_back_is_claimed_whole(void **state)
     push(w, 2, 7);
     push(w, 3, 7);
     push(w, 4, 9);
-    assert_takes(w, 0, &a, 1);
-    assert_takes(w, 0, &b, 2);
-    leat__window_back(w, a, 0, true);
+    assert_takes(w, &a, 1);
+    assert_takes(w, &b, 2);
+    leat__window_back(w, a, true);
     assert_int_equal(leat__window_claim_lane(w, 7, &at)->id.ms, 1);
     assert_int_equal(leat__window_claim_lane(w, 7, &at)->id.ms, 3);
     assert_null(leat__window_claim_lane(w, 7, &at));
-    assert_takes(w, 0, &e, 4);
+    assert_takes(w, &e, 4);
     done(w, b); /* nothing holds the lane any more */
     push(w, 5, 7);
-    assert_takes(w, 0, &e, 5);
+    assert_takes(w, &e, 5);
+    leat__window_free(w);
+}
+
+/* One of a lane leaves while another that was handed back waits. */
+static void what_is_claimed_leaves_its_lane_as_it_was(void **state)
+{
+    leat__window *w = fresh_window(LEAT_ORDER_KEY);
+    leat__entry *a, *b;
+    (void)state;
+    push(w, 1, 7);
+    assert_takes(w, &a, 1);
+    nack(w, a);
+    b = push(w, 2, 7);
+    leat__window_claim(w, b);
+    assert_takes_nothing(w);
+    done(w, b);
+    assert_takes(w, &a, 1);
+    done(w, a);
+    assert_int_equal(pop(w), 2);
     leat__window_free(w);
 }
 
@@ -462,17 +473,17 @@ static void a_partition_is_claimed_up_to_one(void **state)
     (void)state;
     push_all(w, 1, 6);
     for (uint64_t n = 0; n < 4; n++)
-        assert_takes(w, 0, &e[n], n + 1);
+        assert_takes(w, &e[n], n + 1);
     done(w, e[0]);
     done(w, e[2]);
-    leat__window_back(w, e[1], 0, true);
-    leat__window_back(w, e[3], 0, true);
+    leat__window_back(w, e[1], true);
+    leat__window_back(w, e[3], true);
     assert_int_equal(leat__window_claim_upto(w, id(3), &at)->id.ms, 2);
     assert_null(leat__window_claim_upto(w, id(3), &at));
     done(w, e[1]);
     assert_int_equal(pop(w), 3);
     for (uint64_t n = 4; n <= 6; n++)
-        assert_takes(w, 0, &x, n);
+        assert_takes(w, &x, n);
     leat__window_free(w);
 }
 
@@ -487,16 +498,16 @@ static void suspects_are_counted_until_they_are_done(void **state)
     assert_int_equal(leat__window_suspect(w, &at)->id.ms, 1);
     assert_int_equal(leat__window_suspect(w, &at)->id.ms, 3);
     assert_null(leat__window_suspect(w, &at));
-    assert_int_equal(leat__window_peek(w, 0)->id.ms, 1);
-    assert_takes(w, 0, &e, 1);
-    assert_int_equal(leat__window_peek(w, 0)->id.ms, 2);
+    assert_int_equal(leat__window_peek(w)->id.ms, 1);
+    assert_takes(w, &e, 1);
+    assert_int_equal(leat__window_peek(w)->id.ms, 2);
     done(w, e);
     assert_int_equal(leat__window_suspects(w), 1);
     at = 0;
     leat__window_claim(w, leat__window_suspect(w, &at));
-    assert_takes(w, 0, &e, 2);
-    assert_takes(w, 0, &e, 4);
-    assert_null(leat__window_peek(w, 0));
+    assert_takes(w, &e, 2);
+    assert_takes(w, &e, 4);
+    assert_null(leat__window_peek(w));
     leat__window_free(w);
 }
 
@@ -506,13 +517,13 @@ static void what_was_never_begun_does_not_count(void **state)
     leat__entry *e;
     (void)state;
     push(w, 1, 0);
-    assert_takes(w, 0, &e, 1);
-    leat__window_back(w, e, 0, true);
+    assert_takes(w, &e, 1);
+    leat__window_back(w, e, true);
     assert_int_equal(e->attempts, 0);
-    assert_takes(w, 0, &e, 1);
+    assert_takes(w, &e, 1);
     assert_int_equal(e->attempts, 1);
-    nack(w, e, 0);
-    assert_takes(w, 0, &e, 1);
+    nack(w, e);
+    assert_takes(w, &e, 1);
     assert_int_equal(e->attempts, 2);
     leat__window_free(w);
 }
@@ -526,7 +537,7 @@ static void settled_runs_are_kept_as_ranges(void **state)
     (void)state;
     push_all(w, 1, 8);
     for (uint64_t n = 1; n <= 7; n++)
-        assert_takes(w, 0, &e[n], n);
+        assert_takes(w, &e[n], n);
     done(w, e[2]);
     done(w, e[4]);
     done(w, e[5]);
@@ -541,23 +552,25 @@ static void settled_runs_are_kept_as_ranges(void **state)
 static void attempts_are_kept_where_the_mark_is_wrong(void **state)
 {
     leat__window *w = fresh_window(LEAT_ORDER_KEY);
-    leat__entry *a, *e;
+    leat__entry *a, *b, *e;
     (void)state;
     push(w, 1, 7);
     push(w, 2, 7);
-    push(w, 3, 8);
+    push(w, 3, 7);
     push(w, 4, 8);
-    assert_takes(w, 0, &a, 1);
-    nack(w, a, 9);
-    assert_takes(w, 0, &e, 3);
+    assert_takes(w, &a, 1);
+    assert_takes(w, &b, 2);
+    nack(w, a);
+    assert_takes(w, &e, 4);
     leat__window_saved s = save(w);
-    assert_texts(s, "", "2-0=0");
-    assert_int_equal(s.mark.ms, 3);
-    assert_takes(w, 9, &a, 1);
-    assert_takes(w, 9, &e, 2);
-    assert_texts(save(w), "", "1-0=2");
+    assert_texts(s, "", "3-0=0");
+    assert_int_equal(s.mark.ms, 4);
+    done(w, b);
+    assert_takes(w, &a, 1);
+    assert_takes(w, &e, 3);
+    assert_texts(save(w), "2-0", "1-0=2");
     done(w, a);
-    assert_texts(save(w), "1-0", "");
+    assert_texts(save(w), "1-0:2-0", "");
     leat__window_free(w);
 }
 
@@ -570,13 +583,13 @@ static void a_new_owner_knows_what_was_settled(void **state)
     for (uint64_t n = 2; n <= 8; n++)
         assert_int_equal(push(w, n, 0) == NULL, n == 3 || n == 4 || n == 6);
     assert_int_equal(leat__window_count(w), 7);
-    assert_takes(w, 0, &e, 2);
+    assert_takes(w, &e, 2);
     done(w, e);
     assert_int_equal(pop(w), 3);
     assert_int_equal(leat__window_cursor(w).ms, 4);
-    assert_takes(w, 0, &e, 5);
-    assert_takes(w, 0, &e, 7);
-    assert_takes(w, 0, &e, 8);
+    assert_takes(w, &e, 5);
+    assert_takes(w, &e, 7);
+    assert_takes(w, &e, 8);
     leat__window_free(w);
 }
 
@@ -588,7 +601,7 @@ static void a_new_owner_counts_on(void **state)
     (void)state;
     push_all(w, 1, 4);
     for (uint64_t n = 1; n <= 4; n++) {
-        assert_takes(w, 0, &e, n);
+        assert_takes(w, &e, n);
         assert_int_equal(e->attempts, want[n]);
     }
     assert_texts(save(w), "", "1-0=2,3-0=2");
@@ -603,7 +616,7 @@ static void what_is_not_read_again_yet_is_kept_on(void **state)
     assert_texts(save(w), "2-0:5-0,8-0", "7-0=4");
     push_all(w, 1, 3);
     assert_texts(save(w), "2-0:5-0,8-0", "7-0=4");
-    assert_takes(w, 0, &e, 1);
+    assert_takes(w, &e, 1);
     done(w, e);
     assert_texts(save(w), "1-0:5-0,8-0", "7-0=4");
     assert_int_equal(pop(w), 3);
@@ -624,9 +637,9 @@ static void what_was_deleted_from_the_log_disturbs_nobody(void **state)
     assert_texts(save(w), "5-0", "6-0=0");
     push(w, 7, 0);
     assert_texts(save(w), "", "");
-    assert_takes(w, 0, &e, 4);
+    assert_takes(w, &e, 4);
     assert_int_equal(e->attempts, 2);
-    assert_takes(w, 0, &e, 7);
+    assert_takes(w, &e, 7);
     assert_int_equal(e->attempts, 2);
     leat__window_free(w);
 }
@@ -691,7 +704,7 @@ static void a_count_that_is_not_known_stays_so(void **state)
     (void)state;
     assert_int_equal(leat__window_load(w, &s, NULL), LEAT_OK);
     push(w, 1, 0);
-    assert_takes(w, 0, &e, 1);
+    assert_takes(w, &e, 1);
     done(w, e);
     assert_int_equal(pop(w), 1);
     s = save(w);
@@ -713,17 +726,17 @@ static void a_suspect_is_handed_out_alone(void **state)
         assert_false(push(w, 1, 0)->alone);
         assert_true(push(w, 2, 0)->alone);
         assert_false(push(w, 3, 0)->alone);
-        assert_takes(w, 0, &a, 1);
-        assert_takes_nothing(w, 0);
-        assert_true(leat__window_due(w) == INT64_MAX);
+        assert_takes(w, &a, 1);
+        assert_takes_nothing(w);
+        assert_false(leat__window_ready(w));
         done(w, a);
-        assert_true(leat__window_due(w) == 0);
-        assert_takes(w, 0, &b, 2);
+        assert_true(leat__window_ready(w));
+        assert_takes(w, &b, 2);
         assert_int_equal(b->attempts, 3);
-        assert_takes_nothing(w, 0);
-        assert_true(leat__window_due(w) == INT64_MAX);
+        assert_takes_nothing(w);
+        assert_false(leat__window_ready(w));
         done(w, b);
-        assert_takes(w, 0, &c, 3);
+        assert_takes(w, &c, 3);
         leat__window_free(w);
     }
 }
@@ -731,20 +744,18 @@ static void a_suspect_is_handed_out_alone(void **state)
 static void a_suspect_that_came_back_is_alone_again(void **state)
 {
     leat__window *w = loaded(LEAT_ORDER_NONE, 0, 4, "", "1-0=2");
-    leat__entry *a, *b, *c;
+    leat__entry *a, *b;
     (void)state;
     push_all(w, 1, 3);
-    assert_takes(w, 0, &a, 1);
-    nack(w, a, 10);
-    assert_takes(w, 0, &b, 2);
-    assert_true(leat__window_due(w) == 0);
-    assert_takes_nothing(w, 10); /* 3 must not starve it */
-    assert_true(leat__window_due(w) == INT64_MAX);
-    done(w, b);
-    assert_takes(w, 10, &a, 1);
-    assert_takes_nothing(w, 10);
+    assert_takes(w, &a, 1);
+    nack(w, a);
+    assert_true(leat__window_ready(w));
+    assert_takes(w, &a, 1);
+    assert_takes_nothing(w);
+    assert_false(leat__window_ready(w));
     done(w, a);
-    assert_takes(w, 10, &c, 3);
+    assert_takes(w, &b, 2);
+    assert_takes(w, &b, 3);
     leat__window_free(w);
 }
 
@@ -755,12 +766,12 @@ static void retries_within_one_life_are_not_suspect(void **state)
     (void)state;
     push_all(w, 1, 2);
     for (uint32_t n = 1; n <= 5; n++) {
-        assert_takes(w, 0, &e, 1);
+        assert_takes(w, &e, 1);
         assert_int_equal(e->attempts, n);
         if (n < 5)
-            nack(w, e, 0);
+            nack(w, e);
     }
-    assert_takes(w, 0, &other, 2);
+    assert_takes(w, &other, 2);
     leat__window_free(w);
 }
 
@@ -778,7 +789,7 @@ static void only_the_poison_is_blamed(void **state)
         leat__entry *e, *out[6] = { NULL };
         push_all(w, cursor + 1, 5);
         for (bool dead = false; !dead;) {
-            while ((e = leat__window_take(w, 0)) != NULL) {
+            while ((e = leat__window_take(w)) != NULL) {
                 out[e->id.ms] = e;
                 most[e->id.ms] = e->attempts;
             }
@@ -813,7 +824,7 @@ static void what_was_handed_out_is_unmarked_until_saved(void **state)
     (void)state;
     push_all(w, 1, 2);
     assert_false(leat__window_dirty(w) || leat__window_unmarked(w));
-    assert_takes(w, 0, &e, 1);
+    assert_takes(w, &e, 1);
     assert_true(leat__window_dirty(w) && leat__window_unmarked(w));
     save(w);
     assert_false(leat__window_dirty(w) || leat__window_unmarked(w));
@@ -832,11 +843,11 @@ static void a_second_attempt_must_be_saved_too(void **state)
     leat__entry *e;
     (void)state;
     push_all(w, 1, 2);
-    assert_takes(w, 0, &e, 1);
+    assert_takes(w, &e, 1);
     save(w);
-    nack(w, e, 0);
+    nack(w, e);
     assert_false(leat__window_dirty(w));
-    assert_takes(w, 0, &e, 1);
+    assert_takes(w, &e, 1);
     assert_true(leat__window_unmarked(w));
     leat__window_free(w);
 }
@@ -847,11 +858,11 @@ static void an_attempt_told_already_needs_no_save(void **state)
     leat__entry *e;
     (void)state;
     push_all(w, 1, 2);
-    assert_takes(w, 0, &e, 1);
+    assert_takes(w, &e, 1);
     save(w);
-    leat__window_back(w, e, 0, true);
+    leat__window_back(w, e, true);
     assert_true(leat__window_dirty(w));
-    assert_takes(w, 0, &e, 1);
+    assert_takes(w, &e, 1);
     assert_false(leat__window_unmarked(w));
     leat__window_free(w);
 }
@@ -862,7 +873,7 @@ static void a_save_that_was_not_taken_is_due_again(void **state)
     leat__entry *e;
     (void)state;
     push_all(w, 1, 2);
-    assert_takes(w, 0, &e, 1);
+    assert_takes(w, &e, 1);
     save(w);
     leat__window_unsaved(w);
     assert_true(leat__window_dirty(w) && leat__window_unmarked(w));
@@ -881,7 +892,7 @@ static void use(leat__window *w)
     leat__buf buf = { 0 };
     if (leat__window_load(w, &s, NULL) == LEAT_OK) {
         push_all(w, 1, 4);
-        leat__window_done(w, leat__window_take(w, 0));
+        leat__window_done(w, leat__window_take(w));
         assert_true(leat__window_dirty(w));
         leat_code rc = leat__window_save(w, &buf, &s, NULL);
         assert_int_equal(leat__window_dirty(w), rc != LEAT_OK);
@@ -923,16 +934,17 @@ int main(void)
         cmocka_unit_test(users_come_back_one_by_one),
         cmocka_unit_test(a_partition_stands_still_until_all_is_back),
         cmocka_unit_test(a_partition_goes_on_with_its_first),
-        cmocka_unit_test(those_behind_wait_for_their_own_time_too),
+        cmocka_unit_test(those_behind_follow_in_order),
         cmocka_unit_test(other_keys_flow_while_one_stands_still),
         cmocka_unit_test(without_a_lane_only_the_entry_itself_waits),
-        cmocka_unit_test(what_is_due_again_comes_before_what_is_new),
-        cmocka_unit_test(many_that_wait_come_by_their_times),
+        cmocka_unit_test(what_came_back_goes_before_what_is_new),
+        cmocka_unit_test(many_that_wait_come_in_the_order_of_the_log),
         cmocka_unit_test(lanes_that_stop_again_leave_the_others_in_order),
         cmocka_unit_test(what_is_claimed_is_not_handed_out_nor_counted),
         cmocka_unit_test(
             what_is_claimed_and_done_is_settled_for_the_next_owner),
         cmocka_unit_test(a_lane_that_was_given_back_is_claimed_whole),
+        cmocka_unit_test(what_is_claimed_leaves_its_lane_as_it_was),
         cmocka_unit_test(a_partition_is_claimed_up_to_one),
         cmocka_unit_test(suspects_are_counted_until_they_are_done),
         cmocka_unit_test(what_was_never_begun_does_not_count),

@@ -32,7 +32,6 @@ struct item {
     enum where where;
     bool returned; /* handed back in this life, and not out again   */
     bool alone;
-    int64_t due;
     uint32_t attempts;
     leat__entry *e;
 };
@@ -56,7 +55,6 @@ struct model {
     struct item log[LOG];
     int n;                                     /* of the log */
     bool still[LANES + 1], touched[LANES + 1]; /* now; ever in this life */
-    int64_t now;
     leat__id cursor;
     uint64_t count;
     bool handed; /* something was handed out since the last save */
@@ -112,7 +110,7 @@ static bool alone_is_out(const struct model *m)
     return false;
 }
 
-/* By the rules of its lane it could go, were it due and nobody alone. */
+/* By the rules of its lane it could go, were nobody alone. */
 static bool is_first(const struct model *m, int i)
 {
     int lane = lane_of(m, i);
@@ -128,16 +126,16 @@ static bool is_first(const struct model *m, int i)
     return true;
 }
 
-static bool may_go(const struct model *m, int i, int64_t now)
+static bool may_go(const struct model *m, int i)
 {
-    return is_first(m, i) && m->log[i].due <= now && !alone_is_out(m) &&
+    return is_first(m, i) && !alone_is_out(m) &&
            !(m->log[i].alone && out(m, -1) > 0);
 }
 
-static bool any_may_go(const struct model *m, int64_t now)
+static bool any_may_go(const struct model *m)
 {
     for (int i = 0; i < m->n; i++)
-        if (may_go(m, i, now))
+        if (may_go(m, i))
             return true;
     return false;
 }
@@ -146,7 +144,7 @@ static bool any_may_go(const struct model *m, int64_t now)
 static bool waits_to_be_alone(const struct model *m)
 {
     for (int i = 0; i < m->n; i++)
-        if (is_first(m, i) && m->log[i].alone && m->log[i].due <= m->now)
+        if (is_first(m, i) && m->log[i].alone)
             return out(m, -1) > 0;
     return false;
 }
@@ -201,33 +199,17 @@ static void read_one(struct model *m)
     check(m, leat__id_cmp(x->e->id, x->id) == 0 && x->e->lane == x->lane);
 }
 
-static void check_due(const struct model *m)
-{
-    int64_t due = leat__window_due(m->w), first = INT64_MAX;
-    check(m, due > m->now);
-    for (int i = 0; i < m->n; i++)
-        if (is_first(m, i) && !alone_is_out(m) &&
-            !(m->log[i].alone && out(m, -1) > 0) && m->log[i].due < first)
-            first = m->log[i].due;
-    if (waits_to_be_alone(m))
-        return;
-    if (out(m, -1) == 0 || m->order == LEAT_ORDER_PARTITION)
-        check(m, due == first);
-    check(m, due >= first);
-    check(m, due == INT64_MAX || any_may_go(m, due));
-}
-
-/* What came back comes by due time, then in its order; what was never out in
- * its order, and after what came back, unless its own lane was held up. */
+/* What came back comes in its order; what was never out in its order, too, and
+ * after what came back, unless its own lane was held up. */
 static void check_choice(const struct model *m, int i)
 {
     const struct item *x = &m->log[i];
     for (int j = 0; j < m->n; j++) {
         const struct item *y = &m->log[j];
-        if (j == i || !may_go(m, j, m->now))
+        if (j == i || !may_go(m, j))
             continue;
         if (x->returned && y->returned)
-            check(m, x->due < y->due || (x->due == y->due && i < j));
+            check(m, i < j);
         else if (y->returned)
             check(m, m->touched[lane_of(m, i)]);
         else if (!x->returned)
@@ -237,17 +219,16 @@ static void check_choice(const struct model *m, int i)
 
 static bool take(struct model *m)
 {
-    bool ready = leat__window_ready(m->w, m->now);
-    leat__entry *e = leat__window_take(m->w, m->now);
+    bool ready = leat__window_ready(m->w);
+    leat__entry *e = leat__window_take(m->w);
     check(m, ready == (e != NULL));
     if (!e) {
-        check(m, !any_may_go(m, m->now) || waits_to_be_alone(m));
-        check_due(m);
+        check(m, !any_may_go(m) || waits_to_be_alone(m));
         return false;
     }
     struct item *x = e->user;
     int i = (int)(x - m->log);
-    check(m, x->e == e && may_go(m, i, m->now));
+    check(m, x->e == e && may_go(m, i));
     check_choice(m, i);
     x->where = OUT;
     x->returned = false;
@@ -284,8 +265,7 @@ static void back(struct model *m)
     if (!x)
         return;
     bool uncount = chance(m, 2) == 0;
-    x->due = chance(m, 2) == 0 ? 0 : m->now + (int64_t)chance(m, 20);
-    leat__window_back(m->w, x->e, x->due, uncount);
+    leat__window_back(m->w, x->e, uncount);
     x->where = WAITING;
     x->returned = true;
     x->attempts -= uncount;
@@ -468,7 +448,6 @@ static void step(struct model *m)
     static void (*const rare[])(struct model *) = { delete_one, change_owner,
                                                     save };
     uint64_t what = chance(m, 100);
-    m->now += (int64_t)chance(m, 3);
     if (what < 15)
         grow(m);
     else if (what < 40)
@@ -490,7 +469,7 @@ static void step(struct model *m)
 
 /* ---- a life ----------------------------------------------------------- */
 
-/* Take what comes, settle it all, and jump to the time the window says. */
+/* Take what comes, and settle it all. */
 static void drain(struct model *m)
 {
     for (m->step = STEPS; m->step < STEPS + DRAIN; m->step++) {
@@ -505,10 +484,8 @@ static void drain(struct model *m)
         if (some || m->count > before || out(m, -1) > 0 ||
             leat__id_cmp(from, leat__window_read_from(m->w)) != 0)
             continue;
-        if (leat__window_due(m->w) == INT64_MAX)
+        if (!leat__window_ready(m->w))
             return;
-        m->now = leat__window_due(m->w);
-        check(m, take(m));
     }
     fail_msg("seed %llu does not end", (unsigned long long)m->seed);
 }
@@ -526,7 +503,6 @@ static void live(uint64_t seed)
     m->lanes = 1 + chance(m, LANES);
     m->cap = chance(m, 4) == 0 ? LOG : 14;
     m->saved.count_known = chance(m, 2) == 0;
-    m->now = 1;
     open_window(m);
     for (m->step = 0; m->step < STEPS; m->step++)
         step(m);

@@ -1,0 +1,500 @@
+/*
+ * cmd_queue.c: leat queue create, alter, ls and stats, and what all commands on
+ * queues share.
+ */
+#include "queue.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- shared ----------------------------------------------------------- */
+
+bool wants_record(cli *c)
+{
+    return value_find(c, "output")->origin == FROM_FLAG;
+}
+
+leat_queue_opts queue_opts(cli *c)
+{
+    return (leat_queue_opts){ .prefix = value_text(c, "namespace"),
+                              .must_exist = true,
+                              .no_reaper = true,
+                              .log = report_logger() };
+}
+
+typedef struct names {
+    char **name;
+    size_t count;
+} names;
+
+static void add_name(void *arg, const char *name)
+{
+    names *n = arg;
+    n->name = regrab(n->name, (n->count + 1) * sizeof *n->name);
+    n->name[n->count++] = copy(name);
+}
+
+static void free_names(names *n)
+{
+    for (size_t i = 0; i < n->count; i++)
+        free(n->name[i]);
+    free(n->name);
+}
+
+/* The nearest queue there is, as a hint; malloced. */
+static char *near_queue(cli *c, leat_client *client, const char *name)
+{
+    names n = { 0 };
+    (void)leat_queue_list(client, value_text(c, "namespace"), add_name, &n,
+                          NULL);
+    const char *near = nearest(name, (const char *const *)n.name, n.count);
+    char *text = near ? format("did you mean '%s'?", near)
+                      : copy("leat queue ls lists them, leat queue create "
+                             "makes one");
+    free_names(&n);
+    return text;
+}
+
+/* The library has no code of its own for this. */
+bool key_is_foreign(const leat_error *err)
+{
+    return err->code == LEAT_EINVAL &&
+           strstr(err->msg, "holds something else than it should");
+}
+
+int queue_fail(cli *c, leat_client *client, const char *name,
+               const leat_error *err)
+{
+    if (key_is_foreign(err))
+        return fail(EXIT_DATA, "nothing was changed", "%s", err->msg);
+    if (err->code == LEAT_ESTALE)
+        return fail(EXIT_NO,
+                    "its visibility ran out, or it is done: what is left is "
+                    "received again",
+                    "%s", err->msg);
+    if (err->code != LEAT_ENOENT)
+        return fail_with(name, err, NULL);
+    char *todo = near_queue(c, client, name);
+    int code = fail(EXIT_NO, todo, "no queue '%s'", name);
+    free(todo);
+    return code;
+}
+
+bool opened_open(cli *c, opened *q, bool care, int *code)
+{
+    leat_error err = { 0 };
+    leat_queue_opts o = queue_opts(c);
+    o.no_reaper = !care;
+    *q = (opened){ 0 };
+    q->client = client_open(c, value_text(c, "url"), "leat-queue", code);
+    if (!q->client)
+        return false;
+    q->queue = leat_queue_open(q->client, c->args[0], &o, &err);
+    if (q->queue)
+        return true;
+    *code = queue_fail(c, q->client, c->args[0], &err);
+    opened_close(q);
+    return false;
+}
+
+void opened_close(opened *q)
+{
+    leat_queue_close(q->queue);
+    leat_client_close(q->client);
+    *q = (opened){ 0 };
+}
+
+/* ---- receipts --------------------------------------------------------- */
+
+/* A FIFO queue's receipt holds its message group, which may be any bytes: what
+ * is not a plain letter is %XX, so that receipts pass through every form and
+ * every shell. */
+char *receipt_text(leat_bytes receipt)
+{
+    const unsigned char *p = receipt.p;
+    char *text = grab(receipt.n * 3 + 1);
+    size_t n = 0;
+    for (size_t i = 0; i < receipt.n; i++) {
+        if (p[i] > ' ' && p[i] < 0x7f && !strchr("%\\'\"", p[i]))
+            text[n++] = (char)p[i];
+        else
+            n += (size_t)snprintf(text + n, 4, "%%%02X", p[i]);
+    }
+    return text;
+}
+
+static int hex(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                  : -1;
+}
+
+leat_bytes receipt_bytes(char *text)
+{
+    size_t n = 0;
+    for (const char *s = text; *s; s++) {
+        int high = *s == '%' ? hex(s[1]) : -1;
+        int low = high >= 0 ? hex(s[2]) : -1;
+        text[n++] = low >= 0 ? (char)(high * 16 + low) : *s;
+        s += low >= 0 ? 2 : 0;
+    }
+    return leat_mem(text, n);
+}
+
+/* ---- create and alter ------------------------------------------------- */
+
+/* What the options say of a queue.  taken: what stands for "no bound", where
+ * somebody gives 0. */
+static void get_settings(cli *c, leat_queue_opts *o, int64_t taken)
+{
+    static const struct {
+        const char *name;
+        size_t at;
+    } times[] = {
+        { "visibility", offsetof(leat_queue_opts, visibility_ms) },
+        { "delay", offsetof(leat_queue_opts, delay_ms) },
+        { "ttl", offsetof(leat_queue_opts, ttl_ms) },
+        { "dedup-window", offsetof(leat_queue_opts, dedup_ms) },
+    };
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        int64_t ms = value_ms(c, times[i].name);
+        if (value_text(c, times[i].name))
+            *(int64_t *)((char *)o + times[i].at) = ms ? ms : taken;
+    }
+    int64_t receives = value_count(c, "max-receives");
+    if (value_text(c, "max-receives"))
+        o->max_receives = (int)(receives ? receives : taken);
+    int64_t size = value_count(c, "max-size");
+    if (value_text(c, "max-size"))
+        o->max_message = (size_t)(size ? size : taken);
+    o->content_dedup = value_on(c, "content-dedup");
+    o->durable_events = value_on(c, "durable-events");
+    if (value_text(c, "dead-queue"))
+        o->dead_queue = value_text(c, "dead-queue");
+}
+
+static int check_settings(cli *c)
+{
+    if (value_text(c, "visibility") && value_ms(c, "visibility") == 0)
+        return fail(EXIT_USAGE, "others would receive it at once",
+                    "--visibility: 0 hides nothing");
+    return 0;
+}
+
+/* Is there one of that name, or half of one that is being removed? */
+static bool is_there(cli *c, leat_client *client, leat_error *err)
+{
+    leat_queue_opts o = queue_opts(c);
+    leat_queue *q = leat_queue_open(client, c->args[0], &o, err);
+    bool there = q != NULL;
+    leat_queue_close(q);
+    return there;
+}
+
+static int create(cli *c, leat_client *client)
+{
+    leat_error err = { 0 };
+    const char *name = c->args[0];
+    if (is_there(c, client, &err))
+        return fail(EXIT_NO,
+                    "leat queue stats shows it, leat queue alter changes it",
+                    "there is a queue '%s' already", name);
+    if (err.code != LEAT_ENOENT)
+        return fail_with(name, &err, NULL);
+    leat_queue_opts o = queue_opts(c);
+    get_settings(c, &o, 0);
+    o.fifo = value_on(c, "fifo");
+    o.must_exist = false;
+    err = (leat_error){ 0 };
+    leat_queue *q = leat_queue_open(client, name, &o, &err);
+    if (!q)
+        return fail_with(name, &err, NULL);
+    note("queue %s created%s", name, o.fifo ? ", first in, first out" : "");
+    leat_queue_close(q);
+    return 0;
+}
+
+int run_queue_create(cli *c)
+{
+    int code = check_settings(c);
+    leat_client *client = code ? NULL
+                               : client_open(c, value_text(c, "url"),
+                                             "leat-queue", &code);
+    if (client)
+        code = create(c, client);
+    leat_client_close(client);
+    return code;
+}
+
+static bool any_setting(cli *c)
+{
+    for (const option *o = queue_alter_options; o->name; o++)
+        if (strcmp(o->name, "namespace") != 0 && value_text(c, o->name))
+            return true;
+    return false;
+}
+
+int run_queue_alter(cli *c)
+{
+    int code = check_settings(c);
+    leat_error err = { 0 };
+    opened q;
+    if (code == 0 && !any_setting(c))
+        code = fail(EXIT_USAGE, "leat queue alter --help lists the settings",
+                    "what is to change? nothing was given");
+    if (code == 0 && value_on(c, "no-dead-queue") &&
+        value_text(c, "dead-queue"))
+        code = fail(EXIT_USAGE, NULL,
+                    "--dead-queue and --no-dead-queue do not go together");
+    if (code || !opened_open(c, &q, false, &code))
+        return code;
+    leat_queue_opts o = { 0 };
+    get_settings(c, &o, -1);
+    if (value_on(c, "no-dead-queue"))
+        o.dead_queue = "";
+    if (leat_queue_alter(q.queue, &o, &err) == LEAT_OK)
+        note("queue %s altered", c->args[0]);
+    else
+        code = queue_fail(c, q.client, c->args[0], &err);
+    opened_close(&q);
+    return code;
+}
+
+/* ---- ls --------------------------------------------------------------- */
+
+static const column ls_columns[] = {
+    { "name", COLUMN_TEXT, false },     { "visible", COLUMN_COUNT, false },
+    { "delayed", COLUMN_COUNT, false }, { "in_flight", COLUMN_COUNT, false },
+    { "dead", COLUMN_COUNT, false },    { "oldest_ms", COLUMN_COUNT, false },
+    { "fifo", COLUMN_BOOL, true },      { "created", COLUMN_TIME, true },
+};
+
+/* One that was removed meanwhile is not listed, and one that is damaged hides
+ * no other; 0, or an exit code. */
+static int list_queue(cli *c, leat_client *client, const char *name,
+                      output *out, bool *over)
+{
+    leat_queue_stats s;
+    leat_error err = { 0 };
+    leat_queue_opts o = queue_opts(c);
+    leat_queue *q = leat_queue_open(client, name, &o, &err);
+    leat_code got = q ? leat_queue_stats_get(q, &s, &err) : err.code;
+    if (got == LEAT_OK) {
+        output_text(out, name);
+        output_number(out, s.visible);
+        output_number(out, s.delayed);
+        output_number(out, s.in_flight);
+        output_number(out, s.dead);
+        output_count(out, s.oldest_ms);
+        output_bool(out, s.settings.fifo);
+        output_number(out, s.created_ms);
+    }
+    leat_queue_close(q);
+    if (got == LEAT_OK || got == LEAT_ENOENT || got == LEAT_EBUSY)
+        return 0;
+    *over = !key_is_foreign(&err);
+    return queue_fail(c, client, name, &err);
+}
+
+/* False: there is nothing to print. */
+static bool list(cli *c, leat_client *client, output *out, int *code)
+{
+    names n = { 0 };
+    leat_error err = { 0 };
+    leat_code got = leat_queue_list(client, value_text(c, "namespace"),
+                                    add_name, &n, &err);
+    if (got != LEAT_OK)
+        *code = fail_with("queue ls", &err, NULL);
+    bool over = got != LEAT_OK;
+    for (size_t i = 0; i < n.count && !over && !stop_signal; i++) {
+        int bad = list_queue(c, client, n.name[i], out, &over);
+        *code = *code ? *code : bad;
+    }
+    free_names(&n);
+    return !over && !stop_signal;
+}
+
+int run_queue_ls(cli *c)
+{
+    int code;
+    output *out = output_open(
+        c, ls_columns, sizeof ls_columns / sizeof *ls_columns, false, &code);
+    leat_client *client = out ? client_open(c, value_text(c, "url"),
+                                            "leat-queue", &code)
+                              : NULL;
+    bool good = client && list(c, client, out, &code);
+    leat_client_close(client);
+    int shown = 0;
+    if (good)
+        shown = output_close(out);
+    else if (out)
+        output_drop(out);
+    if (code == 0 && stop_signal)
+        code = EXIT_SIGNAL + stop_signal;
+    return code ? code : shown;
+}
+
+/* ---- stats ------------------------------------------------------------ */
+
+static const column stats_columns[] = {
+    { "name", COLUMN_TEXT, false },
+    { "visible", COLUMN_COUNT, false },
+    { "delayed", COLUMN_COUNT, false },
+    { "in_flight", COLUMN_COUNT, false },
+    { "dead", COLUMN_COUNT, false },
+    { "oldest_ms", COLUMN_COUNT, false },
+    { "sent", COLUMN_COUNT, false },
+    { "received", COLUMN_COUNT, false },
+    { "acked", COLUMN_COUNT, false },
+    { "requeued", COLUMN_COUNT, false },
+    { "to_dead", COLUMN_COUNT, false },
+    { "redriven", COLUMN_COUNT, false },
+    { "expired", COLUMN_COUNT, false },
+    { "purged", COLUMN_COUNT, false },
+    { "lost", COLUMN_COUNT, false },
+    { "created", COLUMN_TIME, false },
+    { "visibility_ms", COLUMN_COUNT, false },
+    { "max_receives", COLUMN_COUNT, false },
+    { "delay_ms", COLUMN_COUNT, false },
+    { "ttl_ms", COLUMN_COUNT, false },
+    { "max_size", COLUMN_BYTES, false },
+    { "fifo", COLUMN_BOOL, false },
+    { "content_dedup", COLUMN_BOOL, false },
+    { "dedup_ms", COLUMN_COUNT, false },
+    { "dead_queue", COLUMN_TEXT, false },
+    { "durable_events", COLUMN_BOOL, false },
+};
+
+/* Zero is no bound. */
+static void bound(output *out, int64_t n)
+{
+    output_count(out, n > 0 ? n : -1);
+}
+
+static void put_settings(output *out, const leat_queue_opts *o)
+{
+    output_number(out, o->visibility_ms);
+    bound(out, o->max_receives);
+    bound(out, o->delay_ms);
+    bound(out, o->ttl_ms);
+    output_number(out, (int64_t)o->max_message);
+    output_bool(out, o->fifo);
+    output_bool(out, o->content_dedup);
+    output_number(out, o->dedup_ms);
+    output_text(out, o->dead_queue);
+    output_bool(out, o->durable_events);
+}
+
+static void put_stats(output *out, const char *name, const leat_queue_stats *s)
+{
+    output_text(out, name);
+    output_number(out, s->visible);
+    output_number(out, s->delayed);
+    output_number(out, s->in_flight);
+    output_number(out, s->dead);
+    output_count(out, s->oldest_ms);
+    output_number(out, s->sent);
+    output_number(out, s->received);
+    output_number(out, s->acked);
+    output_number(out, s->requeued);
+    output_number(out, s->to_dead);
+    output_number(out, s->redriven);
+    output_number(out, s->expired);
+    output_number(out, s->purged);
+    output_number(out, s->lost);
+    output_number(out, s->created_ms);
+    put_settings(out, &s->settings);
+}
+
+/* The figures as they are now; false with *code, and said. */
+static bool get_stats(cli *c, opened *q, leat_queue_stats *s, int *code)
+{
+    leat_error err = { 0 };
+    *code = 0;
+    if (leat_queue_stats_get(q->queue, s, &err) != LEAT_OK)
+        *code = queue_fail(c, q->client, c->args[0], &err);
+    return *code == 0;
+}
+
+static output *open_stats(cli *c, bool record, int *code)
+{
+    return output_open(c, stats_columns,
+                       sizeof stats_columns / sizeof *stats_columns, record,
+                       code);
+}
+
+static int show_stats(cli *c, opened *q)
+{
+    int code;
+    leat_queue_stats s;
+    output *out = open_stats(c, true, &code);
+    if (!out)
+        return code;
+    if (get_stats(c, q, &s, &code)) {
+        put_stats(out, c->args[0], &s);
+        return output_close(out);
+    }
+    output_drop(out);
+    return code;
+}
+
+/* Redrawn in place, on the screen that is given back at the end. */
+static int watch_screen(cli *c, opened *q)
+{
+    int code = 0;
+    leat_queue_stats s;
+    output *out = NULL;
+    fputs("\033[?1049h\033[?25l", stdout);
+    while (code == 0 && !stop_signal &&
+           leat_queue_stats_get(q->queue, &s, NULL) == LEAT_OK &&
+           (out = open_stats(c, true, &code))) {
+        put_stats(out, c->args[0], &s);
+        printf("\033[H\033[Jevery %s\n\n", value_text(c, "interval"));
+        code = output_close(out);
+        fflush(stdout);
+        sleep_ms(value_ms(c, "interval"));
+    }
+    fputs("\033[?25h\033[?1049l", stdout);
+    fflush(stdout);
+    if (code == 0 && !stop_signal)
+        (void)get_stats(c, q, &s, &code); /* says why it ended */
+    return code;
+}
+
+static int watch_lines(cli *c, opened *q)
+{
+    int code;
+    leat_queue_stats s;
+    output *out = open_stats(c, false, &code);
+    while (out && code == 0 && !stop_signal && get_stats(c, q, &s, &code)) {
+        put_stats(out, c->args[0], &s);
+        code = output_flush(out);
+        if (code == 0 && fflush(stdout) != 0)
+            break; /* main tells why */
+        sleep_ms(value_ms(c, "interval"));
+    }
+    if (out)
+        output_drop(out);
+    return code;
+}
+
+static int watch_stats(cli *c, opened *q)
+{
+    const char *form = value_text(c, "output");
+    bool screen = isatty(STDOUT_FILENO) == 1 &&
+                  (!form || strcmp(form, "table") == 0);
+    return (screen ? watch_screen : watch_lines)(c, q);
+}
+
+int run_queue_stats(cli *c)
+{
+    int code;
+    opened q;
+    if (!opened_open(c, &q, false, &code))
+        return code;
+    code = (value_on(c, "watch") ? watch_stats : show_stats)(c, &q);
+    opened_close(&q);
+    return code;
+}

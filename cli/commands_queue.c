@@ -1,0 +1,365 @@
+/*
+ * commands_queue.c: options and examples of queues.  The commands themselves
+ * stand in commands.c.
+ */
+#include "cli.h"
+
+#define NAMESPACE                                                              \
+    {                                                                          \
+        "namespace", 'N', VALUE_TEXT, "NAME", NULL, NULL, false, false,        \
+            "The prefix of the queues' keys; without it, leat."                \
+    }
+
+#define DEAD(help)                                                             \
+    {                                                                          \
+        "dead", 0, VALUE_NONE, NULL, NULL, NULL, false, false, help            \
+    }
+
+#define SWITCH(name, help)                                                     \
+    {                                                                          \
+        name, 0, VALUE_NONE, NULL, NULL, NULL, false, false, help              \
+    }
+
+#define TIME(name, initial, help)                                              \
+    {                                                                          \
+        name, 0, VALUE_DURATION, "TIME", initial, NULL, false, false, help     \
+    }
+
+/* What is kept with a queue; `none` says what 0 means. */
+#define SETTINGS(none)                                                         \
+    TIME("visibility", NULL,                                                   \
+         "How long a received message is hidden from others, at most 12h; "    \
+         "where nothing is said, 30s."),                                       \
+        { "max-receives",                                                      \
+          'r',                                                                 \
+          VALUE_NUMBER,                                                        \
+          "N",                                                                 \
+          NULL,                                                                \
+          NULL,                                                                \
+          false,                                                               \
+          false,                                                               \
+          "A message that was received so often is a dead letter; 0, the "     \
+          "default: never." },                                                 \
+        TIME("delay", NULL,                                                    \
+             "Messages are hidden so long after they were sent; each may say " \
+             "its own." none),                                                 \
+        TIME("ttl", NULL,                                                      \
+             "Older messages are dropped, and counted; 0, the default: "       \
+             "never."),                                                        \
+        { "max-size",                                                          \
+          0,                                                                   \
+          VALUE_NUMBER,                                                        \
+          "BYTES",                                                             \
+          NULL,                                                                \
+          NULL,                                                                \
+          false,                                                               \
+          false,                                                               \
+          "Larger messages are refused, attributes counted; where nothing is " \
+          "said, 1048576." },                                                  \
+        SWITCH("content-dedup",                                                \
+               "A message with the body of one sent before is that one."),     \
+        TIME("dedup-window", NULL,                                             \
+             "How long dedup ids are remembered; where nothing is said, 5m."), \
+        { "dead-queue",                                                        \
+          0,                                                                   \
+          VALUE_QUEUE,                                                         \
+          "QUEUE",                                                             \
+          NULL,                                                                \
+          NULL,                                                                \
+          false,                                                               \
+          false,                                                               \
+          "Move dead letters to this queue, instead of keeping them." },       \
+        SWITCH("durable-events",                                               \
+               "Keep the last 10,000 events, for watch --durable.")
+
+/* How programs are run, of receive and pool. */
+#define PROGRAM                                                                \
+    { "exec",                                                                  \
+      'e',                                                                     \
+      VALUE_REST,                                                              \
+      "CMD",                                                                   \
+      NULL,                                                                    \
+      NULL,                                                                    \
+      false,                                                                   \
+      false,                                                                   \
+      "Run this program for each message; all words behind it are its "        \
+      "arguments.  No shell is involved." },                                   \
+        TIME("retry-delay", "1s",                                              \
+             "A message whose program failed is received again after so "      \
+             "long."),                                                         \
+        TIME("max-time", NULL, "Kill a program that runs longer."),            \
+        TIME("drain", "30s", "How long programs may go on after a signal.")
+
+#define PRINTING                                                               \
+    { "format",                                                                \
+      0,                                                                       \
+      VALUE_TEXT,                                                              \
+      "FORMAT",                                                                \
+      NULL,                                                                    \
+      NULL,                                                                    \
+      false,                                                                   \
+      false,                                                                   \
+      "Print each message like this: %r receipt, %I id, %c receives, %s when " \
+      "it was sent, %e reason of a dead letter, %q queue, %g message group, "  \
+      "%k key, %y type, %d time, %h attributes, %n size of the body, %v "      \
+      "body, %% a percent sign; \\n \\t \\r \\0 \\\\ as in C." },              \
+        SWITCH("raw",                                                          \
+               "Print bytes as they are also on a terminal; without --format " \
+               "only the bodies, a line each.")
+
+#define MAX(letter, initial, help)                                             \
+    {                                                                          \
+        "max", letter, VALUE_COUNT, "N", initial, NULL, false, false, help     \
+    }
+
+const option queue_create_options[] = {
+    NAMESPACE,
+    SETTINGS(""),
+    SWITCH("fifo", "First in, first out, strictly, in each message group.  It "
+                   "cannot be changed afterwards."),
+    { 0 },
+};
+
+const option queue_alter_options[] = {
+    NAMESPACE,
+    SETTINGS("  0: not at all."),
+    SWITCH("no-dead-queue", "Keep dead letters in the queue itself."),
+    { 0 },
+};
+
+const option queue_ls_options[] = { NAMESPACE, { 0 } };
+
+const option queue_stats_options[] = {
+    NAMESPACE,
+    { "watch", 'w', VALUE_NONE, NULL, NULL, NULL, false, false,
+      "Look again and again, until a signal." },
+    { "interval", 'i', VALUE_DURATION, "TIME", "2s", NULL, false, false,
+      "How often --watch looks." },
+    { 0 },
+};
+
+const option queue_send_options[] = {
+    NAMESPACE,
+    TIME("delay", NULL,
+         "Hide every message so long before it can be received; 0: not at "
+         "all, whatever the queue says."),
+    { "group", 'g', VALUE_TEXT, "GROUP", NULL, NULL, false, false,
+      "The message group, of a FIFO queue: its messages are received one "
+      "after another." },
+    { "group-delimiter", 'G', VALUE_TEXT, "TEXT", NULL, NULL, false, false,
+      "Each line is its message group, this text, and its body." },
+    { "dedup", 'd', VALUE_TEXT, "ID", NULL, NULL, false, false,
+      "A message with the dedup id of one sent before, within the queue's "
+      "window, is not sent again." },
+    { "attr", 'a', VALUE_LIST, "NAME=VALUE", NULL, NULL, false, false,
+      "Give every message this attribute; may be repeated." },
+    { "type", 't', VALUE_TEXT, "TYPE", NULL, NULL, false, false,
+      "The type of every message." },
+    { "content-type", 0, VALUE_TEXT, "TYPE", NULL, NULL, false, false,
+      "The media type of every body." },
+    { "null", '0', VALUE_NONE, NULL, NULL, NULL, false, false,
+      "Messages end with a zero byte instead of a newline." },
+    { "file", 'f', VALUE_FILE, "FILE", NULL, NULL, false, false,
+      "Send the whole of this file as one message; - is stdin." },
+    { "batch", 'n', VALUE_COUNT, "N", "100", NULL, false, false,
+      "Send up to this many lines at once, at most 1000; lines that have not "
+      "come yet are not waited for." },
+    SWITCH("auto-create", "Make the queue if there is none."),
+    { 0 },
+};
+
+const option queue_receive_options[] = {
+    NAMESPACE,
+    MAX('n', NULL,
+        "Receive at most this many, up to 1000.  Without it, one; with --exec "
+        "without a limit."),
+    { "wait", 'w', VALUE_DURATION, "TIME", NULL, NULL, false, false,
+      "Wait up to this long for a message.  Without it, not at all; with "
+      "--exec until a signal." },
+    TIME("visibility", NULL,
+         "Hide what is received so long, instead of as long as the queue "
+         "says."),
+    DEAD("Receive dead letters; they are hidden as others are."),
+    SWITCH("ack", "Acknowledge at once what was printed."),
+    PROGRAM,
+    { "concurrency", 'c', VALUE_COUNT, "N", "1", NULL, false, false,
+      "How many programs run at once." },
+    PRINTING,
+    { 0 },
+};
+
+const option queue_ack_options[] = { NAMESPACE, { 0 } };
+const option queue_change_options[] = { NAMESPACE, { 0 } };
+
+const option queue_reject_options[] = {
+    NAMESPACE,
+    { "reason", 0, VALUE_TEXT, "TEXT", NULL, NULL, false, false,
+      "Why; kept with the dead letter." },
+    { 0 },
+};
+
+const option queue_peek_options[] = {
+    NAMESPACE,
+    MAX('n', "10", "Show at most this many, up to 1000."),
+    DEAD("Look at the dead letters."),
+    PRINTING,
+    { 0 },
+};
+
+const option queue_redrive_options[] = {
+    NAMESPACE,
+    MAX('n', NULL, "At most this many; without it, all that are there now."),
+    { "rate", 0, VALUE_COUNT, "N", NULL, NULL, false, false,
+      "At most this many a second." },
+    SWITCH("dry-run", "Only tell how many it would be."),
+    { 0 },
+};
+
+const option queue_purge_options[] = {
+    NAMESPACE,
+    DEAD("Drop the dead letters, and nothing else."),
+    { 0 },
+};
+
+const option queue_rm_options[] = { NAMESPACE, { 0 } };
+
+const option queue_expire_options[] = {
+    NAMESPACE,
+    MAX('n', "1000", "At most this many."),
+    { 0 },
+};
+
+const option queue_watch_options[] = {
+    NAMESPACE,
+    SWITCH("durable",
+           "Read the events that the queue keeps, and miss none of them."),
+    { "count", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
+      "End after this many events." },
+    { 0 },
+};
+
+const option queue_pool_options[] = {
+    PROGRAM,
+    { "workers", 'c', VALUE_COUNT, "N", "10", NULL, false, false,
+      "How many programs run at once." },
+    { "min-workers", 0, VALUE_NUMBER, "N", "0", NULL, false, false,
+      "Threads that stay when there is nothing to do." },
+    { "queue-workers", 0, VALUE_COUNT, "N", "1", NULL, false, false,
+      "How many of them work on one queue at once, in all pools together.  "
+      "With more than one its messages are not handled in order." },
+    TIME("visibility", NULL,
+         "Hide what is received so long, instead of as long as its queue "
+         "says."),
+    SWITCH("go-on", "A queue does not wait for a message whose program failed: "
+                    "those behind it overtake it."),
+    { "count", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
+      "End after this many messages." },
+    TIME("until-idle", NULL, "End when nothing came for so long."),
+    { 0 },
+};
+
+const example queue_create_examples[] = {
+    { "leat queue create jobs -r 5", "five receives, then a dead letter" },
+    { "leat queue create moves --fifo --content-dedup --ttl 1d",
+      "in order, each once, and not for ever" },
+    { 0 },
+};
+
+const example queue_alter_examples[] = {
+    { "leat queue alter jobs --visibility 5m", "slow workers" },
+    { "leat queue alter jobs --max-receives 0", "never give one up" },
+    { 0 },
+};
+
+const example queue_ls_examples[] = {
+    { "leat queue ls --columns name,visible,dead", "what there is to do" },
+    { "leat queue ls -N game", "those of another namespace" },
+    { 0 },
+};
+
+const example queue_stats_examples[] = {
+    { "leat queue stats jobs --watch", "figures that follow" },
+    { "leat queue stats jobs -o json", "for a program" },
+    { 0 },
+};
+
+const example queue_send_examples[] = {
+    { "leat queue send jobs 'resize 17.jpg' -a user=ann", "one message" },
+    { "seq 100000 | leat queue send jobs -n 1000", "a message a line" },
+    { "leat queue send mails --delay 10m --dedup welcome-17 -f mail.eml",
+      "a file, in ten minutes, once" },
+    { "leat queue send moves -G : <moves.txt",
+      "lines such as room1:e2e4, in order in each room" },
+    { 0 },
+};
+
+const example queue_receive_examples[] = {
+    { "leat queue receive jobs -w 20s", "one, waiting up to 20 seconds" },
+    { "leat queue receive jobs --exec ./resize",
+      "run './resize' for each message: exit 0 acknowledges it" },
+    { "leat queue receive jobs -n 10 | tee got | leat queue ack jobs",
+      "print ten, and acknowledge them" },
+    { "leat queue receive jobs --dead -n 100 -o ndjson",
+      "dead letters, for a program" },
+    { 0 },
+};
+
+const example queue_ack_examples[] = {
+    { "leat queue ack jobs v/jobs/1/1700000000000/ID/NONCE", "one" },
+    { "cut -f1 got | leat queue ack jobs", "those of a file" },
+    { 0 },
+};
+
+const example queue_change_examples[] = {
+    { "leat queue change jobs RECEIPT 10m", "it takes longer" },
+    { "leat queue change jobs RECEIPT 0", "somebody else may try, now" },
+    { 0 },
+};
+
+const example queue_reject_examples[] = {
+    { "leat queue reject jobs RECEIPT --reason 'no such file'",
+      "nobody will ever manage it" },
+    { 0 },
+};
+
+const example queue_peek_examples[] = {
+    { "leat queue peek jobs", "the next ten" },
+    { "leat queue peek jobs --dead --format '%I %h\\n'",
+      "dead letters and their attributes" },
+    { 0 },
+};
+
+const example queue_redrive_examples[] = {
+    { "leat queue redrive jobs --dry-run", "how many would it be?" },
+    { "leat queue redrive jobs --rate 50", "gently" },
+    { 0 },
+};
+
+const example queue_purge_examples[] = {
+    { "leat queue purge jobs --dead --yes", "forget what failed" },
+    { 0 },
+};
+
+const example queue_rm_examples[] = {
+    { "leat queue rm jobs --yes", "without a question" },
+    { 0 },
+};
+
+const example queue_expire_examples[] = {
+    { "leat queue expire jobs", "now, and not when somebody looks" },
+    { 0 },
+};
+
+const example queue_watch_examples[] = {
+    { "leat queue watch jobs", "what happens in one queue" },
+    { "leat queue watch -o ndjson", "in all of them, for a program" },
+    { 0 },
+};
+
+const example queue_pool_examples[] = {
+    { "leat queue pool --exec ./work",
+      "every queue there is, ten programs at once" },
+    { "leat queue pool game -c 50 --until-idle 5s --exec ./move --fast",
+      "those of the namespace game, until there is nothing to do" },
+    { 0 },
+};

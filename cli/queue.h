@@ -1,0 +1,59 @@
+/*
+ * queue.h: what the commands on queues share.
+ */
+#ifndef LEAT_CLI_QUEUE_H
+#define LEAT_CLI_QUEUE_H
+
+#include "exec.h"
+
+#include <stdatomic.h>
+
+/* The client and the queue that is the first argument. */
+typedef struct opened {
+    leat_client *client;
+    leat_queue *queue;
+} opened;
+
+/* Its keys' prefix by --namespace, and that it must be there. */
+leat_queue_opts queue_opts(cli *c);
+
+/* False with *code, and said.  `care`: also give back what expires and move
+ * dead letters, as one does who stays. */
+bool opened_open(cli *c, opened *q, bool care, int *code);
+void opened_close(opened *q);
+
+/* Say why a call on the queue failed; one that is not there gets a hint of
+ * those that are, and a receipt that is stale is a negative answer. */
+int queue_fail(cli *c, leat_client *client, const char *name,
+               const leat_error *err);
+
+/* Somebody else's key stands where one of the queue's should. */
+bool key_is_foreign(const leat_error *err);
+
+/* A receipt as words on the command line give it; bytes is overwritten. */
+leat_bytes receipt_bytes(char *text);
+
+/* Was --output given on the command line, where words are the usual answer? */
+bool wants_record(cli *c);
+
+/* ---- programs as workers (queue_work.c) ------------------------------- */
+
+typedef struct working {
+    cli *c;
+    char **program, *by_name[2];
+    int64_t max_ms, retry_ms;
+    gate gate;
+    atomic_llong acked, back, rejected;
+} working;
+
+/* What the options say, of which one names a program; false with *code, and
+ * said. */
+bool working_init(cli *c, working *w, int64_t limit, int *code);
+
+/* A handler; arg is a working. */
+leat_verdict working_handle(leat_ctx *x, void *arg);
+
+/* The end: code is how stopping went. */
+int working_end(working *w, leat_code code, const leat_error *err);
+
+#endif

@@ -1,0 +1,135 @@
+/*
+ * queue_work.c: a program for each message of queues, for receive and pool.
+ *
+ *   exit 0                  acknowledged
+ *   exit 65                 a dead letter at once
+ *   any other exit, killed,
+ *   too long                given back, received again after --retry-delay
+ *   could not be started    given back, and the receive does not count
+ */
+#include "queue.h"
+
+#include <stdlib.h>
+
+bool working_init(cli *c, working *w, int64_t limit, int *code)
+{
+    *w = (working){ .c = c,
+                    .max_ms = value_ms(c, "max-time"),
+                    .retry_ms = value_ms(c, "retry-delay"),
+                    .gate = GATE(limit) };
+    w->program = program_get(c, w->by_name);
+    *code = 0;
+    if (!program_exists(w->program[0]))
+        *code = fail(EXIT_USAGE, "nothing was received",
+                     "--exec: there is no program '%s'", w->program[0]);
+    return *code == 0;
+}
+
+/* ---- verdicts --------------------------------------------------------- */
+
+static void tell(const sighting *m, const leat_ctx *x, const char *what)
+{
+    note("queue %.*s, message %.*s, receive %u: %s", (int)m->queue.n,
+         (const char *)m->queue.p, (int)m->msg->id.n,
+         (const char *)m->msg->id.p,
+         leat_delivery_attempt(leat_ctx_delivery(x)), what);
+}
+
+static leat_verdict failed(working *w, leat_ctx *x, const sighting *m,
+                           const ran *r)
+{
+    char *reason = ran_reason(r);
+    bool never = r->how == RAN_EXITED && r->status == EXIT_DATA;
+    leat_verdict v;
+    tell(m, x, reason);
+    if (never) {
+        w->rejected++;
+        v = leat_ctx_reject(x, reason);
+    } else {
+        w->back++;
+        v = leat_ctx_nack(x, w->retry_ms);
+    }
+    free(reason);
+    return v;
+}
+
+/* That is not the message's fault, and the next would fare no better. */
+static leat_verdict not_started(working *w, leat_ctx *x, const sighting *m,
+                                const ran *r)
+{
+    char *what = format("%s: %s: given back", w->program[0],
+                        strerror(r->status));
+    tell(m, x, what);
+    free(what);
+    gate_pause(&w->gate, NOT_STARTED_MS);
+    return LEAT_RELEASE;
+}
+
+static leat_verdict run_program(working *w, leat_ctx *x, const sighting *m)
+{
+    ran r = program_run(w->program, m, w->max_ms, x);
+    if (r.how == RAN_NOT)
+        return not_started(w, x, m, &r);
+    if (r.how == RAN_EXITED && r.status == 0) {
+        w->acked++;
+        return LEAT_ACK;
+    }
+    if (r.how == RAN_CANCELLED) {
+        tell(m, x, "no longer ours: its program was ended");
+        w->back++;
+        return leat_ctx_nack(x, 0); /* no reason to wait */
+    }
+    return failed(w, x, m, &r);
+}
+
+leat_verdict working_handle(leat_ctx *x, void *arg)
+{
+    working *w = arg;
+    sighting m = { .queue = leat_delivery_from(leat_ctx_delivery(x)),
+                   .msg = leat_ctx_msg(x) };
+    if (!gate_enter(&w->gate))
+        return LEAT_RELEASE;
+    leat_verdict v = run_program(w, x, &m);
+    gate_leave(&w->gate, v != LEAT_RELEASE);
+    return v;
+}
+
+/* ---- the end ---------------------------------------------------------- */
+
+static const column columns[] = {
+    { "handled", COLUMN_COUNT, false },
+    { "acked", COLUMN_COUNT, false },
+    { "given_back", COLUMN_COUNT, false },
+    { "rejected", COLUMN_COUNT, false },
+};
+
+static int show_counts(working *w)
+{
+    int code;
+    long long acked = w->acked, back = w->back, rejected = w->rejected;
+    if (!wants_record(w->c)) {
+        note("%lld handled: %lld acknowledged, %lld given back, %lld rejected",
+             acked + back + rejected, acked, back, rejected);
+        return 0;
+    }
+    output *out = output_open(w->c, columns, 4, true, &code);
+    if (!out)
+        return code;
+    output_number(out, acked + back + rejected);
+    output_number(out, acked);
+    output_number(out, back);
+    output_number(out, rejected);
+    return output_close(out);
+}
+
+int working_end(working *w, leat_code code, const leat_error *err)
+{
+    int shown = show_counts(w);
+    if (code == LEAT_ETIMEOUT)
+        return fail(EXIT_TRY_AGAIN,
+                    "their messages are received again; --drain gives more "
+                    "time",
+                    "some programs did not end within %s and were killed",
+                    value_text(w->c, "drain"));
+    return code == LEAT_OK ? shown : fail_with("queue", err, NULL);
+}

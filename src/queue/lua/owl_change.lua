@@ -1,0 +1,74 @@
+--#include "queue/owl_base.lua"
+local how = ARGV[2]
+--#include "queue/owl_tell.lua"
+--#include "queue/owl_back.lua"
+-- owl_change.lua: hide messages of a redowl queue for another time, give them
+-- back, or bury them.
+--
+-- KEYS   1 inflight
+-- ARGV   as change.lua
+-- result [] all are done; else for each 1 done, 0 the receipt is stale
+--
+-- in flight -> in flight, ready, dead; dead in flight -> dead.  That a message
+-- given back is a dead letter is seen when it is received again, as in redowl.
+local what, bad = ARGV[5], 0
+local hiding = what == 'hide' or what == 'fail'
+local out, back, worn, lie = {}, {}, {}, {}
+call('PERSIST', inflight)
+
+-- Kept with the message, which redowl does not mind.
+local function note_why(id)
+    local key = base .. 'msg:' .. id
+    if ARGV[7] ~= '' and call('EXISTS', key) == 1 then
+        call('HSET', key, 'reason', ARGV[7])
+    end
+end
+
+local function hide(r)
+    local zset = call('ZSCORE', hidden, r) and hidden or inflight
+    call('ZADD', zset, now + tonumber(ARGV[6]), r)
+end
+
+local function leave(r, id)
+    local key = base .. 'msg:' .. id
+    call('HDEL', receipt, r)
+    call('ZREM', inflight, r)
+    local dead = call('ZREM', hidden, r) == 1
+    if call('EXISTS', key) == 0 then
+        return
+    elseif dead then
+        lie[#lie + 1] = id
+    elseif what == 'bury' then
+        worn[#worn + 1] = id
+    else
+        local rc = tonumber(call('HGET', key, 'rc')) or 0
+        if what == 'free' and rc > 0 then
+            call('HSET', key, 'rc', rc - 1)
+        end
+        back[#back + 1] = id
+    end
+end
+
+for i = 8, #ARGV do
+    local r, n = ARGV[i], 1
+    local id = call('HGET', receipt, r)
+    if id then
+        note_why(id)
+    end
+    if id and hiding then
+        hide(r)
+    elseif id then
+        leave(r, id)
+    elseif ARGV[3] ~= '1' or hiding then
+        n = 0
+        bad = bad + 1
+    end
+    out[#out + 1] = n
+end
+push_front(dlq, lie)
+give_back(back)
+for i = 1, #worn do
+    call('RPUSH', dlq, worn[i])
+    tell('to_dlq', worn[i], call('HGET', base .. 'msg:' .. worn[i], 'rc') or '0')
+end
+return with_told(bad > 0 and out or {})

@@ -1,0 +1,20 @@
+-- owl_fetch.lua: a message as it is handed out, see queue/redowl_pack.h.
+local function fetch(id)
+    local m = call('HMGET', base .. 'msg:' .. id, 'body', 'attrs', 'rc',
+                   'created_at_ms', 'reason')
+    if not m[1] and not m[4] then
+        return nil
+    end
+    return { id = id, body = m[1] or '', attrs = m[2] or 'null',
+             rc = tonumber(m[3]) or 0, created = tonumber(m[4]) or 0,
+             reason = m[5] or '' }
+end
+
+local function put(out, r, m, dead)
+    out[#out + 1] = r
+    out[#out + 1] = string.format('%.0f %.0f %d %d\n', m.rc, m.created, #m.id,
+                                  #m.attrs) .. m.id .. m.attrs .. m.body
+    if dead then
+        out[#out + 1] = m.reason
+    end
+end
