@@ -79,6 +79,7 @@ typedef struct pool_slot {
     struct pool_slot *next; /* in the line, or among those to go back */
     pool_verdict verdict;
     int64_t delay_ms;
+    char *reason; /* or NULL */
     leat_code outcome;
     bool out;  /* handed out and not settled            */
     bool last; /* its queue may be served again with it */

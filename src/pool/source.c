@@ -17,7 +17,8 @@
 enum {
     SOON_NS = 5000000,  /* a lot done by then makes the next one larger  */
     LONG_NS = 20000000, /* and after that smaller                        */
-    SWEEP_NS = 1000000000
+    SWEEP_NS = 1000000000,
+    REASON_MAX = 255
 };
 
 static const leat_source_ops ops;
@@ -196,6 +197,17 @@ static bool done_locked(pool_source *s, int64_t now_ns)
     return hungry;
 }
 
+/* Of a failure; without memory there is none. */
+static char *keep_reason(const leat__settlement *how)
+{
+    char text[REASON_MAX + 1];
+    if (!how->reason || (how->verdict != LEAT__SETTLE_NACK &&
+                         how->verdict != LEAT__SETTLE_REJECT))
+        return NULL;
+    snprintf(text, sizeof text, "%s", how->reason);
+    return leat__strdup(text, NULL);
+}
+
 static void settle(leat_source *base, leat_delivery *d,
                    const leat__settlement *how)
 {
@@ -207,6 +219,8 @@ static void settle(leat_source *base, leat_delivery *d,
     slot->delay_ms = how->by_policy ? s->opts.retry_ms : how->delay_ms;
     if (slot->delay_ms > LEAT_VISIBILITY_MAX_MS)
         slot->delay_ms = LEAT_VISIBILITY_MAX_MS;
+
+    slot->reason = keep_reason(how);
 
     pthread_mutex_lock(&s->lock);
     slot->out = false;
