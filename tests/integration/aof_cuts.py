@@ -349,7 +349,8 @@ def queue_ack(k):
 
 def queue_change(k):
     for n, (how, reason) in enumerate((("hide", ""), ("back", ""), ("free", ""),
-                                       ("fail", "no"), ("bury", "no"))):
+                                       ("fail", "no"), ("bury", "no"),
+                                       ("wait", ""), ("late", ""))):
         base, made, keys = shard(f"{k}{n}", receives=int(how == "fail"))
         yield queue_case(base, [
             *made, *bodies(base, 1, 2),

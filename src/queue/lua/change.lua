@@ -19,6 +19,7 @@ local kept = call('MGET', base .. 'clock')[1]
 --
 -- in flight -> in flight, delayed, ready, dead.
 local queue, how = ARGV[1], ARGV[5]
+local key = base .. queue
 local out, entries, lie, worn = {}, {}, {}, {}
 local bad = 0
 local c = conf_of(queue)
@@ -43,6 +44,7 @@ if not right and how ~= 'hide' then
 end
 call('PERSIST', KEYS[1])
 save_clock()
+local till, late = now + tonumber(ARGV[6]), 0
 local function worn_out(entry)
     return c.max > 0 and receives(entry) >= c.max
 end
@@ -50,12 +52,22 @@ for i = 8, #ARGV do
     local m = ARGV[i]
     local entry = entry_of(m)
     local n = 1
-    if how == 'hide' or (how == 'fail' and
-                         (sub(m, 1, 1) == 'x' or not worn_out(entry))) then
-        if call('ZSCORE', KEYS[1], m) then
-            call('ZADD', KEYS[1], 'XX', now + tonumber(ARGV[6]), m)
-        else
+    local failed = (how == 'fail' or how == 'wait' or how == 'late') and
+                   (sub(m, 1, 1) == 'x' or not worn_out(entry))
+    if how == 'hide' or failed then
+        -- Should they expire, they do so in this order.
+        if not call('ZSCORE', KEYS[1], m) then
             n = 0
+        elseif how == 'late' then
+            call('ZREM', KEYS[1], m)
+            call('ZADD', KEYS[1], till, 'd/' .. queue .. '/' .. entry)
+            late = late + 1
+        else
+            local after = i < 1000 and (i - 8) / 1000 or 0.998
+            call('ZADD', KEYS[1], 'XX', till + after, m)
+        end
+        if n == 0 and how ~= 'hide' and ARGV[3] == '1' then
+            n = 1
         end
     else
         n = call('ZREM', KEYS[1], m)
@@ -87,5 +99,17 @@ if #lie > 0 then
 end
 if #worn > 0 then
     bury(queue, c, worn, ARGV[2], ARGV[7])
+end
+if late > 0 then
+    try('HINCRBY', key .. ':stat', 'back', late)
+    try('HINCRBY', key .. ':stat', 'late', late)
+elseif how == 'wait' and #worn == 0 then
+    try('HSET', key .. ':stat', 'wait', till)
+end
+-- A pool that found it busy put it off.
+local turn = how ~= 'hide' and try('ZSCORE', base .. 'work', queue)
+if type(turn) == 'string' and tonumber(turn) > now then
+    call('ZADD', base .. 'work', 'XX', how == 'wait' and #worn == 0 and till or
+         now, queue)
 end
 return with_told(bad > 0 and out or {})
