@@ -12,11 +12,11 @@
 --
 -- in flight -> done.  Asked again, a message that is gone counts as done.  See
 -- ack.lua, which does it for one queue.
-local kept = call('GET', base .. 'clock')
+local kept = call('MGET', base .. 'clock')[1]
 --#include "queue/clock.lua"
 local work, how = base .. 'work', ARGV[1]
 local lots, mark, members, total, fifos, logged = {}, {}, {}, 0, false, false
-local i = 4
+local i, wrong = 4, false
 while i <= #ARGV do
     local n = tonumber(ARGV[i + 3])
     local lot = { queue = ARGV[i], free = ARGV[i + 2] == '1', n = n,
@@ -28,23 +28,35 @@ while i <= #ARGV do
         mark[2 * total - 1], mark[2 * total] = '-1', ARGV[i + 3 + j]
         members[total] = ARGV[i + 3 + j]
     end
+    -- A key that holds something else would stop it half way.
+    local key = base .. lot.queue
+    lot.wrong = lot.fifo and
+        (type(try('LLEN', key .. ':ready')) ~= 'number' or
+         type(try('HLEN', key .. ':busy')) ~= 'number')
+    for j = 1, lot.fifo and n or 0 do
+        lot.wrong = lot.wrong or type(try('LLEN', key .. ':g:' ..
+            ARGV[i + 3 + 2 * n + j])) ~= 'number'
+    end
+    wrong = wrong or lot.wrong
     fifos, logged = fifos or lot.fifo, logged or lot.log
     i = i + 4 + (lot.fifo and 3 or 2) * n
 end
 
 -- All at once, if all are there: that is seen by changing their deadlines, which
 -- counts, before they are removed, which would not tell which.
-local all = try('ZADD', KEYS[1], 'XX', 'CH', unpack(mark)) == total
+local all = not wrong and
+    try('ZADD', KEYS[1], 'XX', 'CH', unpack(mark)) == total
 if all then
     call('ZREM', KEYS[1], unpack(members))
 end
-local out, bad, served, told = { 0 }, false, {}, {}
+local out, bad, served, acks = { 0 }, false, {}, {}
+local time = string.format('%.0f', now)
 for l = 1, #lots do
     local lot = lots[l]
     local key, ids, mine, was = base .. lot.queue, {}, {}, #out
     for j = 1, lot.n do
         local id, m = ARGV[lot.at + lot.n + j], ARGV[lot.at + j]
-        local there = all and 1 or call('ZREM', KEYS[1], m)
+        local there = all and 1 or lot.wrong and 0 or call('ZREM', KEYS[1], m)
         if there == 1 then
             ids[#ids + 1], mine[#mine + 1] = id, j
         elseif ARGV[2] == '1' and
@@ -65,18 +77,18 @@ for l = 1, #lots do
         end
     elseif #ids > 0 then
         try('HINCRBY', key .. ':stat', 'acked', #ids)
-        told[#told + 1] = { lot, ids, mine }
+        acks[#acks + 1] = { lot, ids, mine }
     end
     if lot.free then
-        served[#served + 1] = now
+        served[#served + 1] = time
         served[#served + 1] = lot.queue
     end
 end
 if fifos then
 --#include "queue/tell.lua"
 --#include "queue/back.lua"
-    for t = 1, #told do
-        local lot, mine = told[t][1], told[t][3]
+    for t = 1, #acks do
+        local lot, mine = acks[t][1], acks[t][3]
         for k = 1, lot.fifo and #mine or 0 do
             local group = ARGV[lot.at + 2 * lot.n + mine[k]]
             free_group(lot.queue, group, false)
@@ -92,10 +104,10 @@ if #served > 0 then
 end
 
 local telling = logged or how == '2'
-if how == '1' and not logged and #told > 0 then
+if how == '1' and not logged and #acks > 0 then
     local channels = { sub(base, 1, find(base, ':{q/', 1, true)) .. 'events' }
-    for t = 1, #told do
-        channels[t + 1] = base .. told[t][1].queue .. ':events'
+    for t = 1, #acks do
+        channels[t + 1] = base .. acks[t][1].queue .. ':events'
     end
     local s = try('PUBSUB', 'NUMSUB', unpack(channels))
     telling = s.err or try('PUBSUB', 'NUMPAT') ~= 0
@@ -105,8 +117,8 @@ if how == '1' and not logged and #told > 0 then
 end
 if telling then
 --#include "queue/tell.lua"
-    for t = 1, #told do
-        local lot, ids = told[t][1], told[t][2]
+    for t = 1, #acks do
+        local lot, ids = acks[t][1], acks[t][2]
         for k = 1, #ids do
             tell(how, lot.log, 'acked', lot.queue, ids[k])
         end
