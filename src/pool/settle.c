@@ -2,8 +2,8 @@
  * settle.c: a thread that sends what was settled.
  *
  * What was settled while scripts were under way goes with the next ones: all
- * that is done in one script for each shard, and what failed or goes back in one
- * for each queue, all in one round trip.
+ * that is done in one script for each shard, and what failed or goes back in
+ * one for each queue, all in one round trip.
  *
  * To extend a message is to extend all of its lot that is still out, in one
  * script: they must expire together, should it come to that.  As this may hit

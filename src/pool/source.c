@@ -1,9 +1,9 @@
 /*
  * source.c: a source over all queues of a prefix.
  *
- * Waiting has one place, the waiter: it is hinted when a queue of the prefix gets
- * something to do (by the sender's script), when a settlement lets one be served
- * again, when the receiver waits for a free worker and one is, and to interrupt.
+ * Waiting has one place, the waiter: it is hinted when a queue of the prefix
+ * gets something to do (by the sender's script), when a settlement lets one be
+ * served again, when the receiver waits for free workers, and to interrupt.
  */
 #include "base/fork.h"
 #include "base/mem.h"
