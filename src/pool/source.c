@@ -231,7 +231,8 @@ static void settle(leat_source *base, leat_delivery *d,
     lot->out--;
     slot->last = lot->out == 0 || !leat__pool_serial(s);
     bool together = leat__pool_serial(s) &&
-                    (slot->verdict == POOL_FREE || slot->verdict == POOL_BACK);
+                    (slot->verdict == POOL_FREE || slot->verdict == POOL_BACK ||
+                     (slot->verdict == POOL_WAIT && s->base.ordered));
     if (together) {
         slot->next = lot->back;
         lot->back = slot;
