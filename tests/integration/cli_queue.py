@@ -707,7 +707,7 @@ def names_complete(b):
     out = b.good("__complete", "queue", "").out
     for verb in ("create", "alter", "ls", "stats", "send", "receive", "ack",
                  "change", "reject", "peek", "redrive", "purge", "rm",
-                 "expire", "watch"):
+                 "expire", "watch", "pool"):
         assert f"{verb}\t" in out, (verb, out)
     assert "queue\t" in b.good("__complete", "qu").out
     for verb in ("send", "receive", "stats", "rm"):
