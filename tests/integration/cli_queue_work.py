@@ -171,6 +171,18 @@ def a_pool_finds_what_comes_later_and_ends_by_a_signal(b):
     p.communicate(timeout=SECONDS)
     equal(p.returncode, 0)
     equal((b.counts(), b.counts("new")), ([0, 0, 0, 0], [0, 0, 0, 0]))
+
+
+def a_pool_that_cannot_go_on_says_why(b):
+    b.put("x")
+    work = b.call("KEYS", "leat:{q/*}:work")[0].decode()
+    b.call("RENAME", work, "saved")
+    b.call("SET", work, "junk")
+    refused(b.q("pool", "--exec", "cat"), 65, "holds something else")
+    b.call("RENAME", "saved", work)
+    equal(b.ok("pool", "-qn", "1", "--exec", "cat").out, "x")
+    refused(b.q("pool", "--exec", "cat", env={
+        "LEAT_URL": "unix:///nowhere/at/all", "LEAT_TIMEOUT": "300ms"}), 69)
     refused(b.q("pool", "game"), 64, "--exec is missing")
     refused(b.q("pool", "a b", "--exec", "cat"), 64, "prefix")
     refused(b.q("pool", "--workers", "257", "--exec", "cat"), 64, "256")
