@@ -560,6 +560,18 @@ def namespaces_do_not_meet(b):
     refused(b.q("ls", "-N", "a b"), 64, "prefix")
 
 
+def queues_of_redowl_are_used_by_their_profile(b):
+    owl = ["--profile", "redowl"]
+    b.put("a", "b", queue="moves", options=owl)
+    assert b.call("KEYS", "redowl:moves:*"), "it has other keys"
+    table = b.ok("receive", "moves", *owl).out
+    b.ok("ack", "moves", *owl, stdin=table.encode())
+    refused(b.q("ack", "moves", *owl, stdin=table.encode()), 1, "stale")
+    refused(b.q("ack", "moves", *owl, "x"), 64, "not a receipt")
+    equal(b.take(1, *owl, queue="moves")[0]["data"], "b")
+    equal([x["name"] for x in b.json("queue", "ls")], ["jobs"])
+
+
 # ---- events ---------------------------------------------------------------
 
 def subscribed(bench):
