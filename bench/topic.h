@@ -9,6 +9,7 @@
 
 #include "bench.h"
 #include "raw.h"
+#include "server.h"
 #include "support/redis.h"
 #include <leat/leat.h>
 
@@ -75,11 +76,8 @@ int topic_work_main(const char *what, int n);
 
 /* Some work for n messages on a new server, and how many instructions of it a
  * message takes; negative: failed. */
-typedef bool server_fn(work *w, int n);
-double server_instructions(server_fn *once);
-
-/* Inside such work: what was done so far does not count. */
-bool server_count_anew(const work *w);
+typedef bool topic_fn(work *w, int n);
+double topic_server_cost(topic_fn *once);
 
 /* What is done by those of topic_policies.c and topic_waiting.c. */
 bool policies_work(leat_topic *t, const char *group, const char *what, int n);

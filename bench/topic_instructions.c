@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { MESSAGES = 10200 };
@@ -68,26 +66,6 @@ static bool client_side(work *w)
 
 /* ---- the server's side ------------------------------------------------ */
 
-/* A server program that is the real one under callgrind. */
-static bool write_wrapper(const char *path, const char *out)
-{
-    FILE *f = fopen(path, "w");
-    if (!f)
-        return false;
-    fprintf(f,
-            "#!/bin/sh\n"
-            "for p in \"$REAL_SERVER\" redis-server valkey-server "
-            "redis-check-rdb; do\n"
-            "    p=$(command -v \"${p:-none}\") && break\n"
-            "done\n"
-            "d=$(dirname \"$0\")\n"
-            "ln -sf \"$p\" \"$d/redis-server\"\n"
-            "exec valgrind -q --tool=callgrind --callgrind-out-file=%s "
-            "\"$d/redis-server\" \"$@\"\n",
-            out);
-    return fclose(f) == 0 && chmod(path, 0700) == 0;
-}
-
 /* Produce n, then consume them. */
 static bool topic_once(work *w, int n)
 {
@@ -115,68 +93,20 @@ static bool raw_once(work *w, int n)
     return ok && consume_raw_rate(w) > 0;
 }
 
-bool server_count_anew(const work *w)
+/* What a topic's work is given, of the server that is counted. */
+static bool as_topic(redis_server *server, void *arg, int n)
 {
-    char pid[16];
-    int status = 0;
-    snprintf(pid, sizeof pid, "%d", redis_pid(w->server));
-    pid_t child = fork();
-    if (child == 0) {
-        (void)dup2(2, 1); /* stdout is the bench's */
-        execlp("callgrind_control", "callgrind_control", "-z", pid,
-               (char *)NULL);
-        _exit(127);
-    }
-    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+    topic_fn *const *once = arg;
+    work w = { .server = server,
+               .payload = 100,
+               .socket = redis_socket(server) };
+    redis_url_unix(server, w.url, sizeof w.url);
+    return (*once)(&w, n);
 }
 
-/* The server's instructions from its start to its end; negative: failed. */
-static double server_run(server_fn *once, int n, const char *out)
+double topic_server_cost(topic_fn *once)
 {
-    redis_server *s = redis_start(&(redis_opts){ .start_ms = 60000 });
-    work w = { .server = s, .payload = 100 };
-    if (!s)
-        return -1;
-    w.socket = redis_socket(s);
-    redis_url_unix(s, w.url, sizeof w.url);
-    bool ok = once(&w, n);
-    redis_shutdown(s);
-    redis_stop(s);
-    double total = ok ? bench_callgrind_total(out) : -1;
-    unlink(out);
-    return total;
-}
-
-static double server_cost(server_fn *once, const char *out)
-{
-    enum { N = 5 * WINDOW };
-    double one = server_run(once, N, out);
-    double three = server_run(once, 3 * N, out);
-    return one < 0 || three < 0 ? -1 : (three - one) / (2.0 * N);
-}
-
-double server_instructions(server_fn *once)
-{
-    char dir[] = "/tmp/leat-bench-XXXXXX", path[64], out[64], link[64];
-    char real[4096];
-    const char *given = getenv("LEAT_REDIS_SERVER");
-    double cost = -1;
-    snprintf(real, sizeof real, "%s", given ? given : "");
-    setenv("REAL_SERVER", real, 1);
-    if (!mkdtemp(dir))
-        return -1;
-    snprintf(path, sizeof path, "%s/run", dir);
-    snprintf(out, sizeof out, "%s/out", dir);
-    snprintf(link, sizeof link, "%s/redis-server", dir);
-    if (write_wrapper(path, out)) {
-        setenv("LEAT_REDIS_SERVER", path, 1);
-        cost = server_cost(once, out);
-    }
-    setenv("LEAT_REDIS_SERVER", real, 1);
-    unlink(path);
-    unlink(link);
-    rmdir(dir);
-    return cost;
+    return server_instructions(as_topic, &once, 5 * WINDOW);
 }
 
 static bool server_side(void)
@@ -184,8 +114,8 @@ static bool server_side(void)
     if (!bench_wants("topic.instructions.server"))
         return true;
     return bench_count("topic.instructions.server", "instructions/msg",
-                       server_instructions(topic_once), "raw",
-                       server_instructions(raw_once), 0.85 * 25070);
+                       topic_server_cost(topic_once), "raw",
+                       topic_server_cost(raw_once), 0.85 * 25070);
 }
 
 bool topic_instructions(work *w)

@@ -225,14 +225,14 @@ static bool client_side(work *w, const char *name, const char *what,
 }
 
 /* As often as the bare scripts, at most. */
-static bool server_side(const char *name, server_fn *ours, server_fn *peer,
+static bool server_side(const char *name, topic_fn *ours, topic_fn *peer,
                         double times)
 {
     if (!bench_wants(name))
         return true;
-    double raw_cost = server_instructions(peer);
-    return bench_count(name, "instructions/msg", server_instructions(ours),
-                       "raw", raw_cost, times * raw_cost);
+    double raw_cost = topic_server_cost(peer);
+    return bench_count(name, "instructions/msg", topic_server_cost(ours), "raw",
+                       raw_cost, times * raw_cost);
 }
 
 bool topic_policies(work *w)

@@ -69,7 +69,7 @@ static bool consume_once(work *w, int n, bool waiting)
     int64_t start;
     leat_error e;
     bool ok = backlog(w, "bench", 1, n) && (!waiting || waiting_fill(w, "g")) &&
-              server_count_anew(w);
+              server_count_anew(w->server);
     leat_client *c = ok ? open_client(w) : NULL;
     leat_topic *t = open_topic(c, "bench", 1);
     leat_source *s = t ? leat_topic_source(t, "g", NULL, &e) : NULL;
@@ -119,8 +119,8 @@ static bool server_side(void)
     const char *name = "topic.waiting.server";
     if (!bench_wants(name))
         return true;
-    double without = server_instructions(without_once);
-    double with = server_instructions(with_once);
+    double without = topic_server_cost(without_once);
+    double with = topic_server_cost(with_once);
     return bench_count(name, "instructions/msg", with, "without", without,
                        1.02 * without);
 }

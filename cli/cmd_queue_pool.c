@@ -1,6 +1,6 @@
 /*
- * cmd_queue_pool.c: leat queue pool: a program for the messages of all queues of
- * a namespace.
+ * cmd_queue_pool.c: leat queue pool: a program for the messages of all queues
+ * of a namespace.
  */
 #include "queue.h"
 

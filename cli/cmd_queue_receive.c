@@ -202,14 +202,15 @@ static int check_words(cli *c, bool program)
     return 0;
 }
 
-static int print(cli *c, int (*fn)(cli *, opened *, printer *), print_kind what)
+static int print(cli *c, int (*fn)(cli *, opened *, printer *), print_kind what,
+                 bool care)
 {
     int code;
     opened q;
     printer *p = printer_open(c, what, &code);
     if (!p)
         return code;
-    bool there = opened_open(c, &q, false, &code);
+    bool there = opened_open(c, &q, care, &code);
     if (there) {
         code = fn(c, &q, p);
         opened_close(&q);
@@ -226,9 +227,10 @@ int run_queue_receive(cli *c)
     opened q;
     if (code)
         return code;
-    if (!program)
+    if (!program) /* who waits, waits for what expires, too */
         return print(c, print_received,
-                     value_on(c, "ack") ? PRINT_SEEN : PRINT_RECEIVED);
+                     value_on(c, "ack") ? PRINT_SEEN : PRINT_RECEIVED,
+                     value_ms(c, "wait") > 0);
     last_words = programs_kill;
     if (opened_open(c, &q, true, &code)) {
         code = run_programs(c, &q);
@@ -256,5 +258,5 @@ int run_queue_peek(cli *c)
 {
     if (value_count(c, "max") > LEAT_QUEUE_BATCH)
         return fail(EXIT_USAGE, NULL, "--max is at most %d", LEAT_QUEUE_BATCH);
-    return print(c, print_seen, PRINT_SEEN);
+    return print(c, print_seen, PRINT_SEEN, false);
 }

@@ -15,6 +15,7 @@
 #include <leat/log.h>
 #include <leat/message.h>
 #include <leat/metrics.h>
+#include <leat/pool.h>
 #include <leat/queue.h>
 #include <leat/redis.h>
 #include <leat/run.h>

@@ -26,13 +26,6 @@ enum { FIRST_RETRY_MS = 10, MAX_RETRY_MS = 200, TRIES = 3 };
 
 /* ---- one try ---------------------------------------------------------- */
 
-typedef struct answer {
-    const queue_call *call;
-    leat_code rc;
-    leat_error err;
-    leat__proof want;
-} answer;
-
 /* Redis 6 wraps what a command inside a script was refused with. */
 static void unwrap(const queue_call *c, leat_error *e)
 {
@@ -49,7 +42,7 @@ static void unwrap(const queue_call *c, leat_error *e)
 
 static void on_answer(void *arg, const leat_reply *r, const leat_error *e)
 {
-    answer *a = arg;
+    queue_answer *a = arg;
     if (e) {
         a->rc = e->code;
         a->err = *e;
@@ -62,7 +55,7 @@ static void on_answer(void *arg, const leat_reply *r, const leat_error *e)
 
 static void on_proof(void *arg, const leat_reply *r, const leat_error *e)
 {
-    answer *a = arg;
+    queue_answer *a = arg;
     leat_error few;
     if (leat__proof_check(&a->want, r, e, &few) != LEAT_OK &&
         a->rc == LEAT_OK) {
@@ -84,12 +77,15 @@ size_t leat__queue_keys(leat_client *client, leat_bytes due, leat__key *whole,
     return 2;
 }
 
-static leat_code exchange(leat_conn *conn, answer *a, leat_error *err)
+static leat_code send_one(leat_conn *conn, queue_answer *a, leat_error *err)
 {
     const queue_call *c = a->call;
     leat__key whole;
-    leat_bytes keys[LEAT__QUEUE_KEYS];
-    size_t n = leat__queue_keys(c->client, c->key, &whole, keys);
+    leat_bytes own[LEAT__QUEUE_KEYS];
+    bool given = c->key_count > 0;
+    size_t n = given ? c->key_count
+                     : leat__queue_keys(c->client, c->key, &whole, own);
+    const leat_bytes *keys = given ? c->keys : own;
     leat_code rc = leat__script_send(conn, c->script, keys, n, c->args, c->n,
                                      &(leat_send_opts){ on_answer, a, 0 }, err);
     a->want = leat__conn_proof(conn, 0, 0);
@@ -100,30 +96,45 @@ static leat_code exchange(leat_conn *conn, answer *a, leat_error *err)
                                 &e) != LEAT_OK)
             leat__conn_break(conn, &e);
     }
-    if (rc == LEAT_OK)
-        (void)leat_conn_drain(conn, 0, NULL); /* on_answer was told */
     return rc;
 }
 
-static leat_code ask_once(const queue_call *c, int64_t deadline_ns,
-                          leat_error *err)
+/* All that are not over, in one round trip. */
+static void exchange(leat_conn *conn, queue_answer *a, size_t n)
 {
-    answer a = { .call = c, .rc = LEAT_EUNKNOWN };
-    leat_conn *conn = leat_client_lend(c->client, leat__left_ms(deadline_ns),
-                                       err);
+    for (size_t i = 0; i < n; i++) {
+        if (a[i].over)
+            continue;
+        a[i].rc = LEAT_EUNKNOWN;
+        leat_error e;
+        leat_code rc = send_one(conn, &a[i], &e);
+        if (rc != LEAT_OK) {
+            a[i].rc = rc;
+            a[i].err = e;
+        }
+    }
+    (void)leat_conn_drain(conn, 0, NULL); /* on_answer was told */
+}
+
+static void ask_once(leat_client *client, queue_answer *a, size_t n,
+                     int64_t deadline_ns)
+{
+    leat_error e;
+    leat_conn *conn = leat_client_lend(client, leat__left_ms(deadline_ns), &e);
+    for (size_t i = 0; !conn && i < n; i++) {
+        if (a[i].over)
+            continue;
+        a[i].rc = e.code;
+        a[i].err = e;
+    }
     if (!conn)
-        return err->code;
+        return;
     int64_t usual = conn->timeout_ms, left = leat__left_ms(deadline_ns);
     if (left < usual)
         conn->timeout_ms = left > 0 ? left : 1;
-    leat_code rc = exchange(conn, &a, err);
+    exchange(conn, a, n);
     conn->timeout_ms = usual;
-    leat_client_return(c->client, conn);
-    if (rc == LEAT_OK && a.rc != LEAT_OK) {
-        rc = a.rc;
-        *err = a.err;
-    }
-    return rc;
+    leat_client_return(client, conn);
 }
 
 static bool worth_asking_again(leat_code rc)
@@ -132,36 +143,53 @@ static bool worth_asking_again(leat_code rc)
            rc == LEAT_EREADONLY;
 }
 
-leat_code leat__queue_call(const queue_call *c, leat_error *err)
+/* Those that are over now; whether there are others.  A later try that failed
+ * says nothing of the one before. */
+static bool more_to_ask(queue_answer *a, size_t n)
 {
-    int most = c->client->opts.max_retry_ms;
+    bool more = false;
+    for (size_t i = 0; i < n; i++) {
+        if (a[i].over)
+            continue;
+        if (a[i].rc == LEAT_EUNKNOWN) {
+            a[i].unknown = a[i].err;
+            if (a[i].call->again)
+                *a[i].call->again = '1';
+        }
+        a[i].over = !worth_asking_again(a[i].rc);
+        more |= !a[i].over;
+        if (!a[i].over && a[i].unknown.code != LEAT_OK) {
+            a[i].err = a[i].unknown;
+            a[i].rc = a[i].unknown.code;
+        }
+    }
+    return more;
+}
+
+void leat__queue_calls(leat_client *client, queue_answer *a, size_t n,
+                       int64_t deadline_ns)
+{
+    int most = client->opts.max_retry_ms;
     leat__backoff wait = { .base_ms = FIRST_RETRY_MS,
                            .cap_ms = most < MAX_RETRY_MS ? most
                                                          : MAX_RETRY_MS };
+    do
+        ask_once(client, a, n, deadline_ns);
+    while (
+        more_to_ask(a, n) && leat__now_ns() < deadline_ns &&
+        leat__client_pause(client, leat__backoff_next_ms(&wait), deadline_ns));
+}
+
+leat_code leat__queue_call(const queue_call *c, leat_error *err)
+{
+    queue_answer a = { .call = c };
     int64_t deadline = c->deadline_ns;
-    leat_error e, unknown = { 0 };
     if (deadline == 0)
         deadline = leat__deadline_ns(TRIES * c->client->opts.timeout_ms);
-    for (;;) {
-        leat_code rc = ask_once(c, deadline, &e);
-        if (rc == LEAT_EUNKNOWN) {
-            unknown = e;
-            if (c->again)
-                *c->again = '1';
-        }
-        bool more = rc != LEAT_OK && worth_asking_again(rc) &&
-                    leat__now_ns() < deadline &&
-                    leat__client_pause(c->client, leat__backoff_next_ms(&wait),
-                                       deadline);
-        if (more)
-            continue;
-        /* A later try that failed says nothing of the one before. */
-        if (rc != LEAT_OK && unknown.code != LEAT_OK && worth_asking_again(rc))
-            e = unknown;
-        if (rc != LEAT_OK && err)
-            *err = e;
-        return rc == LEAT_OK ? rc : e.code;
-    }
+    leat__queue_calls(c->client, &a, 1, deadline);
+    if (a.rc != LEAT_OK && err)
+        *err = a.err;
+    return a.rc;
 }
 
 typedef struct telling {

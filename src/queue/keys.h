@@ -57,8 +57,8 @@
  *
  * Counters of stat: sent, recv, acked, back (left flight otherwise), requeued,
  * dead, expired, redriven, purged, lost (an entry without body); wait is until
- * when pools wait for one that failed; late is how many are delayed; drecv, dacked, dback the same of dead letters.  In flight
- * are recv - acked - back.
+ * when pools wait for one that failed; late is how many are delayed; drecv,
+ * dacked, dback the same of dead letters.  In flight are recv - acked - back.
  */
 #ifndef LEAT_QUEUE_KEYS_H
 #define LEAT_QUEUE_KEYS_H

@@ -22,6 +22,7 @@
 #include "base/list.h"
 #include "base/uuid.h"
 #include "queue/profile.h"
+#include "redis/proof.h"
 #include "redis/script.h"
 #include "redis/waker.h"
 #include <pthread.h>
@@ -105,8 +106,10 @@ typedef leat_code queue_read_fn(void *arg, const leat_reply *r,
 
 typedef struct queue_call {
     leat_client *client;
-    const char *name; /* the queue's, for errors */
-    leat_bytes key;   /* due, of its shard       */
+    const char *name;       /* the queue's, for errors */
+    leat_bytes key;         /* due, of its shard       */
+    const leat_bytes *keys; /* of several shards, instead */
+    size_t key_count;
     const leat__script *script;
     const leat_bytes *args;
     size_t n;
@@ -126,6 +129,21 @@ leat_code leat__queue_call(const queue_call *c, leat_error *err);
 enum { LEAT__QUEUE_KEYS = 2 };
 size_t leat__queue_keys(leat_client *client, leat_bytes due, leat__key *whole,
                         leat_bytes keys[LEAT__QUEUE_KEYS]);
+
+/* How a call ended. */
+typedef struct queue_answer {
+    const queue_call *call;
+    leat_code rc;
+    leat_error err;
+    leat_error unknown; /* of an earlier try */
+    leat__proof want;
+    bool over;
+} queue_answer;
+
+/* Several at once, in one round trip where all goes well; again, those that
+ * can be asked again, until the deadline.  Only `call` is filled in before. */
+void leat__queue_calls(leat_client *client, queue_answer *a, size_t n,
+                       int64_t deadline_ns);
 
 /* The same of a handle: client, name and key are its own. */
 leat_code leat__queue_ask(leat_queue *q, const leat__script *s,

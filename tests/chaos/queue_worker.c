@@ -28,6 +28,7 @@
  *       pool        a pool for all of them
  *   batch=N         received at once (10); ack=each|batch
  *   wait=MS         of a receive (500)
+ *   hide=MS         visibility of a receive (0: the queue's)
  *   in_flight=N threads=N   of the runner (20, 2); threads of the pool
  *   work=MS         every handler takes so long
  *   slow=ID         message ID (key << 32 | seq) takes slow_ms=MS, once
@@ -39,7 +40,7 @@
  * All: queue=NAME, queues=N (then NAME-0 ..., and a key belongs to key mod N),
  * fifo=1, visibility=MS, ttl=MS, receives=N (until it is a dead letter),
  * no_reaper=1, answer=MS (the client's timeout), durability=N replicas=N,
- * log=LEVEL, exist=1 (the queue is not made), led=1: says "ready" on stdout, and
+ * log=LEVEL, exist=1 (the queue is not made), led=1: says "ready" on stdout and
  * ends when its stdin does.  of=N rate=N: of a redrive.
  *
  * The places of the failpoints: received, before_effect, after_effect,
@@ -74,8 +75,8 @@ static struct {
     int64_t queues, fifo, visibility, ttl, receives, no_reaper, answer,
         durability, replicas, log, led, exist;
     int64_t key, keys, count, rate, size, given, later, of;
-    int64_t batch, wait, in_flight, threads, work, slow, slow_ms, busy, hold,
-        delay;
+    int64_t batch, wait, hide, in_flight, threads, work, slow, slow_ms, busy,
+        hold, delay;
     worker_fates fates;
 } o = { .queue = "orders",
         .api = "direct",
@@ -116,6 +117,7 @@ static const worker_option options[] = {
     { "of", NULL, &o.of },
     { "batch", NULL, &o.batch },
     { "wait", NULL, &o.wait },
+    { "hide", NULL, &o.hide },
     { "in_flight", NULL, &o.in_flight },
     { "threads", NULL, &o.threads },
     { "work", NULL, &o.work },
@@ -376,7 +378,7 @@ static void settle(leat_queue *q, const visit *v, leat_bytes receipt,
     } else if (how == LEAT_NACK) {
         rc = leat_queue_change_visibility(q, receipt, o.delay, &e);
     } else {
-        rc = leat__queue_change(q, QUEUE_BURY, &receipt, 1, 0, 0, NULL, &e);
+        rc = leat_queue_reject(q, receipt, "never", &e);
     }
     if (rc == LEAT_EINVAL || rc == LEAT_EPROTO)
         worker_die("settle", &e);
@@ -410,6 +412,19 @@ static visit visit_of(const leat_queue_item *it, int64_t begun_ns)
                     .begun_ns = begun_ns };
 }
 
+static leat_verdict work_held(leat_queue *q, const visit *v, leat_bytes receipt)
+{
+    leat_error e = { 0 };
+    leat_queue_hold *h = NULL;
+    /* Without one it is a receiver that may be too slow. */
+    if (o.hold && !(h = leat_queue_hold_start(q, receipt, o.visibility, &e)) &&
+        e.code == LEAT_EINVAL)
+        worker_die("hold", &e);
+    leat_verdict how = work(v);
+    leat_queue_hold_end(h);
+    return how;
+}
+
 static void handle(leat_queue *q, const leat_queue_batch *b, int64_t begun_ns,
                    heap *acks)
 {
@@ -420,7 +435,7 @@ static void handle(leat_queue *q, const leat_queue_batch *b, int64_t begun_ns,
             (void)leat_queue_change_visibility(q, it->receipt, 0, NULL);
             continue;
         }
-        leat_verdict how = work(&v);
+        leat_verdict how = work_held(q, &v, it->receipt);
         if (how == LEAT_ACK && strcmp(o.ack, "batch") == 0) {
             acks->receipt[acks->n] = it->receipt;
             acks->of[acks->n++] = v;
@@ -439,7 +454,10 @@ static void *receive_all(void *arg)
         leat_error e = { 0 };
         int64_t begun = wait_now_ns();
         leat_queue_batch *b = leat_queue_receive(
-            q, &(leat_receive_opts){ .max = (int)o.batch, .wait_ms = o.wait },
+            q,
+            &(leat_receive_opts){ .max = (int)o.batch,
+                                  .wait_ms = o.wait,
+                                  .visibility_ms = o.hide },
             &e);
         if (!b && e.code == LEAT_ENOENT)
             break; /* removed */

@@ -23,7 +23,8 @@ LEAT = os.path.abspath(sys.argv[1])
 PATTERN = sys.argv[2] if len(sys.argv) > 2 else ""
 CANARY = "canary-7f3a91c2"
 COMMANDS = ["up", "down", "status", "ping", "demo", "completion", "version",
-            "help", "context", "config", "topic", "group", "consume", "dlq"]
+            "help", "context", "config", "topic", "group", "consume", "dlq",
+            "queue"]
 VERBS = ["context ls", "context add", "context use", "context rm",
          "context show", "config show"]
 

@@ -29,7 +29,8 @@ QUEUES = 4
 RATE = 200          # messages a second, of each producer
 RECORDS = 120000    # messages that a producer sends at most, about
 LONG = 120          # seconds for what must happen
-KINDS = ({"api": "direct"}, {"api": "run"}, {"api": "direct", "ack": "batch"})
+KINDS = ({"api": "direct"}, {"api": "run"}, {"api": "direct", "ack": "batch"},
+         {"api": "direct", "hold": 1})
 FAULTS = ("lost", "stuck", "unexpected", "dishonest", "handed_twice", "risen",
           "torn", "unsettled")
 WRITES = ("sent_twice", "usurped", "acked_twice", "crowded", "shared")

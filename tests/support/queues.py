@@ -56,8 +56,7 @@ class State:
         self.bodies = {k: number_in(v) for k, v in
                        zip(bodies[::2], bodies[1::2])}
         self.dead = [e.split(b"/")[-1] for e in of("dead", "LRANGE", 0, -1)]
-        work = shard_key(queue, "work")
-        self.work = ask(work, "ZSCORE", work, queue)
+        self.reasons = of("why", "HKEYS")
         if fifo:
             self.groups = {g: of("g:" + g.decode(), "LLEN")
                            for g in self.ready}
@@ -68,8 +67,9 @@ class State:
 
     def torn(self):
         """Of an idle queue, what should not be: bodies without a place, places
-        without a body, groups that are blocked for ever."""
+        without a body, reasons of nothing, groups that are blocked."""
         return len(set(self.bodies) ^ set(self.dead)) + \
+            len(set(self.reasons) - set(self.dead)) + \
             (len(self.dead) - len(set(self.dead))) + len(self.ready) + \
             self.busy
 

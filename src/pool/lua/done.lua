@@ -1,0 +1,115 @@
+--#include "queue/base.lua"
+-- done.lua: messages of many queues of a shard are done.
+--
+-- KEYS   1 due
+-- ARGV   1 events   2 '1': asked before, and the answer was lost
+--        3 '1': tell other pools of queues that may be served again
+--        4... for each queue: its name, what ('f', 'l' as in serve.lua), '1':
+--        none of it is in flight here any more, n, n members, their n ids, of a
+--        fifo queue their n groups
+-- result [how many of the queues wait to be served again] all are done; else
+--        followed for each message by 1 done, 0 the receipt is stale
+--
+-- in flight -> done.  Asked again, a message that is gone counts as done.  See
+-- ack.lua, which does it for one queue.
+local kept = call('GET', base .. 'clock')
+--#include "queue/clock.lua"
+local work, how = base .. 'work', ARGV[1]
+local lots, mark, members, total, fifos, logged = {}, {}, {}, 0, false, false
+local i = 4
+while i <= #ARGV do
+    local n = tonumber(ARGV[i + 3])
+    local lot = { queue = ARGV[i], free = ARGV[i + 2] == '1', n = n,
+                  fifo = find(ARGV[i + 1], 'f', 1, true),
+                  log = find(ARGV[i + 1], 'l', 1, true), at = i + 3 }
+    lots[#lots + 1] = lot
+    for j = 1, n do
+        total = total + 1
+        mark[2 * total - 1], mark[2 * total] = '-1', ARGV[i + 3 + j]
+        members[total] = ARGV[i + 3 + j]
+    end
+    fifos, logged = fifos or lot.fifo, logged or lot.log
+    i = i + 4 + (lot.fifo and 3 or 2) * n
+end
+
+-- All at once, if all are there: that is seen by changing their deadlines, which
+-- counts, before they are removed, which would not tell which.
+local all = try('ZADD', KEYS[1], 'XX', 'CH', unpack(mark)) == total
+if all then
+    call('ZREM', KEYS[1], unpack(members))
+end
+local out, bad, served, told = { 0 }, false, {}, {}
+for l = 1, #lots do
+    local lot = lots[l]
+    local key, ids, mine, was = base .. lot.queue, {}, {}, #out
+    for j = 1, lot.n do
+        local id, m = ARGV[lot.at + lot.n + j], ARGV[lot.at + j]
+        local there = all and 1 or call('ZREM', KEYS[1], m)
+        if there == 1 then
+            ids[#ids + 1], mine[#mine + 1] = id, j
+        elseif ARGV[2] == '1' and
+            type(try('HEXISTS', key .. ':body', id)) == 'number' and
+            call('HEXISTS', key .. ':body', id) == 0 then
+            there = 1
+        end
+        bad = bad or there == 0
+        out[was + j] = there
+    end
+    local r = #ids > 0 and try('HDEL', key .. ':body', unpack(ids))
+    if type(r) == 'table' then
+        -- It holds something else: they are in flight again, and due now.
+        bad = true
+        for k = 1, #mine do
+            call('ZADD', KEYS[1], 0, ARGV[lot.at + mine[k]])
+            out[was + mine[k]] = 0
+        end
+    elseif #ids > 0 then
+        try('HINCRBY', key .. ':stat', 'acked', #ids)
+        told[#told + 1] = { lot, ids, mine }
+    end
+    if lot.free then
+        served[#served + 1] = now
+        served[#served + 1] = lot.queue
+    end
+end
+if fifos then
+--#include "queue/tell.lua"
+--#include "queue/back.lua"
+    for t = 1, #told do
+        local lot, mine = told[t][1], told[t][3]
+        for k = 1, lot.fifo and #mine or 0 do
+            local group = ARGV[lot.at + 2 * lot.n + mine[k]]
+            free_group(lot.queue, group, false)
+        end
+    end
+end
+if #served > 0 then
+    out[1] = try('ZADD', work, 'XX', 'CH', unpack(served))
+    out[1] = type(out[1]) == 'number' and out[1] or 0
+    if out[1] > 0 and ARGV[3] == '1' then
+        try('PUBLISH', sub(base, 1, find(base, ':{q/', 1, true)) .. 'work', '')
+    end
+end
+
+local telling = logged or how == '2'
+if how == '1' and not logged and #told > 0 then
+    local channels = { sub(base, 1, find(base, ':{q/', 1, true)) .. 'events' }
+    for t = 1, #told do
+        channels[t + 1] = base .. told[t][1].queue .. ':events'
+    end
+    local s = try('PUBSUB', 'NUMSUB', unpack(channels))
+    telling = s.err or try('PUBSUB', 'NUMPAT') ~= 0
+    for k = 2, s.err and 0 or #s, 2 do
+        telling = telling or s[k] ~= 0
+    end
+end
+if telling then
+--#include "queue/tell.lua"
+    for t = 1, #told do
+        local lot, ids = told[t][1], told[t][2]
+        for k = 1, #ids do
+            tell(how, lot.log, 'acked', lot.queue, ids[k])
+        end
+    end
+end
+return bad and out or { out[1] }

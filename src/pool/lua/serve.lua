@@ -1,0 +1,257 @@
+--#include "queue/base.lua"
+local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
+--#include "queue/clock.lua"
+--#include "queue/lane.lua"
+-- serve.lua: a turn for the queues of a shard that were served longest ago.
+--
+-- KEYS   1 due
+-- ARGV   1 so many queues   2 lane   3 number of the call   4 events
+--        5 hidden for so many ms, 0: as each queue says
+--        6 so many of a queue are handled at once; 1: in their order, and
+--          nothing of it is in flight elsewhere
+--        7 so many messages of a queue   8 so many of all
+--        9... queue, messages: those with a number of their own
+-- result [queue, what, messages, ...]: messages as take.lua tells them; what: ''
+--        or 'f' a fifo queue, 'l' its events are logged, 'e' it cannot be served
+--        and messages is why
+--
+-- ready -> in flight, dead (too many receives) or dropped (too old).  A queue
+-- that has more, or is found busy, stays in `work` and is put off until what is
+-- in flight is settled, or for a while; one that is empty leaves it.  What was
+-- received before and came back is given out alone: should it be that which
+-- kills its handler, then no other is blamed.
+local BUSY_MS, WRONG_MS, ROUNDS = 500, 5000, 4
+local work = base .. 'work'
+local limit, each, room = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local nonce = '/' .. ARGV[2] .. '.' .. ARGV[3]
+local dead, spread, how = false, true, ARGV[4]
+local out, names, due, put, gone, quiet = {}, {}, {}, {}, {}, {}
+local logged = false
+
+local function settings(key)
+    return call('HMGET', key .. ':conf', 'created', 'gone', 'hide', 'receives',
+                'ttl', 'fifo', 'events')
+end
+
+local function add(queue, fifo, log, messages)
+    out[#out + 1] = queue
+    out[#out + 1] = (fifo and 'f' or '') .. (log and 'l' or '')
+    out[#out + 1] = messages
+end
+
+-- Asked before: once more what is still there of it.
+local function remember(queue, first)
+    local key, head = base .. queue, 'v/' .. queue .. '/'
+    local conf = settings(key)
+    if not conf[1] or conf[2] then
+        return
+    end
+    local hide = tonumber(ARGV[5])
+    hide = hide > 0 and hide or tonumber(conf[3])
+    local fifo = conf[6] == '1'
+    local done, out = string.format('%.0f', first + hide), { 0, hide }
+--#include "queue/again.lua"
+    if #out > 2 then
+        add(queue, fifo, conf[7] == '1', out)
+    end
+end
+if done then
+    local first
+    for word in string.gmatch(done == 'late' and '' or done, '[^ ]+') do
+        if first then
+            remember(word, first)
+        end
+        first = first or tonumber(word)
+    end
+    return out
+end
+
+local function later(queue, score)
+    put[#put + 1] = score
+    put[#put + 1] = queue
+end
+
+-- One that is given out with care: see pick.lua.
+local function choose(queue, key, list, stat, head, conf, hide, max)
+    local score, fifo, log = now + hide, conf[6] == '1', conf[7] == '1'
+    local grouped, most, ttl = fifo, tonumber(conf[4]), tonumber(conf[5])
+--#include "queue/tell.lua"
+--#include "queue/back.lua"
+--#include "queue/pick.lua"
+    return pick()
+end
+
+-- The usual one; nil: nothing is left of it.
+local function take(queue, key, list, stat, head, got, hide)
+    local fifo, n, lot = false, 0, { 0, hide }
+--#include "queue/entries.lua"
+    local bodies = call('HMGET', key .. ':body', unpack(ids))
+    local score = now + hide
+    for i = 1, #ids do
+        if bodies[i] then
+            lot[n + 3], lot[n + 4] = got[i], bodies[i]
+            n = n + 2
+        end
+    end
+    if n > 0 then
+        call('HINCRBY', stat, 'recv', n / 2)
+    end
+    call('LTRIM', list, #ids, -1)
+    for i = 3, n + 2, 2 do
+        due[#due + 1] = score + (i - 3) / 2000
+        due[#due + 1] = lot[i]
+    end
+    if n < 2 * #ids then
+        call('HINCRBY', stat, 'lost', #ids - n / 2)
+    end
+    return lot
+end
+
+local own = {}
+for i = 9, #ARGV, 2 do
+    own[ARGV[i]] = tonumber(ARGV[i + 1])
+end
+
+-- How many of it may be given out now; 0: it was put off or is gone.
+local function allowed(queue, key, stat, conf)
+    if not conf[1] or conf[2] then
+        -- Kept: its keys may be on their way to another node.
+        later(queue, now + WRONG_MS)
+        return 0
+    end
+    local st = call('HMGET', stat, 'recv', 'acked', 'back', 'wait')
+    local fly = (st[1] or 0) - (st[2] or 0) - (st[3] or 0)
+    if fly > 0 and st[4] and tonumber(st[4]) > now then
+        later(queue, st[4])
+        return 0
+    elseif fly >= limit then
+        later(queue, now + BUSY_MS)
+        return 0
+    end
+    local max = own[queue] or each
+    max = limit > 1 and max > limit - fly and limit - fly or max
+    return max < room and max or room, fly
+end
+
+local function turn(queue)
+    local key = base .. queue
+    local list, stat, head = key .. ':ready', key .. ':stat', 'v/' .. queue .. '/'
+    local conf = settings(key)
+    local max, fly = allowed(queue, key, stat, conf)
+    if max == 0 then
+        return
+    end
+    local hide = tonumber(ARGV[5])
+    hide = hide > 0 and hide or tonumber(conf[3])
+    local got, fifo = call('LRANGE', list, 0, max), conf[6] == '1'
+    local more, lot, plain = #got > max, nil, false
+    if #got == 0 then
+        gone[#gone + 1] = queue
+        return
+    end
+    if more then
+        got[#got] = nil
+    end
+    local fresh = 0
+    while got[fresh + 1] and sub(got[fresh + 1], 1, 2) == '0/' do
+        fresh = fresh + 1
+    end
+    if fifo or conf[5] ~= '0' or (conf[4] ~= '0' and fresh == 0) then
+        lot = choose(queue, key, list, stat, head, conf, hide,
+                     (fifo or limit > 1 or fresh > 0) and max or 1)
+        more = call('LLEN', list) > 0
+    else
+        local n = limit > 1 and conf[4] == '0' and #got or
+            fresh > 0 and fresh or 1
+        more = more or n < #got
+        lot = take(queue, key, list, stat, head, { unpack(got, 1, n) }, hide)
+        plain = true
+    end
+    local n = (#lot - 2) / 2
+    if more then
+        later(queue, (n == 0 or (limit > 1 and fly + n < limit)) and now + 1 or
+              now + BUSY_MS)
+    else
+        gone[#gone + 1] = queue
+    end
+    if n > 0 then
+        room = room - n
+        names[#names + 1] = queue
+        logged = logged or conf[7] == '1'
+        quiet[#out + 3] = plain
+        add(queue, fifo, conf[7] == '1', lot)
+    end
+end
+
+local function flush()
+    if #put > 0 then
+        call('ZADD', work, 'XX', unpack(put))
+    end
+    if #gone > 0 then
+        call('ZREM', work, unpack(gone))
+    end
+    put, gone = {}, {}
+end
+
+call('ZCARD', KEYS[1])
+call('ZCARD', work)
+call('PERSIST', KEYS[1])
+local want = tonumber(ARGV[1])
+for _ = 1, ROUNDS do
+    local left = want - #names
+    local all = left > 0 and room > 0 and
+        call('ZRANGEBYSCORE', work, '-inf', now, 'LIMIT', 0, left) or {}
+    for i = 1, room > 0 and #all or 0 do
+        local ok, e = pcall(turn, all[i])
+        if not ok then
+            later(all[i], now + WRONG_MS)
+            out[#out + 1] = all[i]
+            out[#out + 1] = 'e'
+            out[#out + 1] = type(e) == 'table' and e.err or tostring(e)
+        end
+        if room == 0 then
+            break
+        end
+    end
+    flush()
+    if #all == 0 then
+        break
+    end
+end
+if #names == 0 then
+    return out
+end
+if #due > 0 then
+    call('ZADD', KEYS[1], unpack(due))
+end
+call('SET', base .. 's:' .. ARGV[2], ARGV[3] .. ' ' ..
+     string.format('%.0f', now) .. ' ' .. table.concat(names, ' '), 'PX',
+     LANE_MS)
+if ticked then
+    call('SET', base .. 'clock', at .. ' ' .. off)
+end
+
+-- Events, of what was not told of with care.
+local telling = logged or how == '2'
+if how == '1' and not logged then
+    local channels = { sub(base, 1, find(base, ':{q/', 1, true)) .. 'events' }
+    for i = 1, #names do
+        channels[i + 1] = base .. names[i] .. ':events'
+    end
+    local s = try('PUBSUB', 'NUMSUB', unpack(channels))
+    telling = s.err or try('PUBSUB', 'NUMPAT') ~= 0
+    for i = 2, s.err and 0 or #s, 2 do
+        telling = telling or s[i] ~= 0
+    end
+end
+if telling then
+--#include "queue/tell.lua"
+    for i = 1, #out, 3 do
+        local lot = out[i + 2]
+        for j = 3, quiet[i + 2] and #lot or 0, 2 do
+            local rc, id = match(lot[j], '^v/[^/]*/(%d+)/%d+/(.*)/[^/]*$')
+            tell(how, find(out[i + 1], 'l', 1, true), 'received', out[i], id, rc)
+        end
+    end
+end
+return out

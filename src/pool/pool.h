@@ -1,0 +1,191 @@
+/*
+ * pool.h: the inside of a pool.
+ *
+ *   pool.c    options, starting, statistics
+ *   source.c  a source over all queues of a prefix, for the runner of run/
+ *   take.c    asks the shards who waits, and takes
+ *   choose.c  whose turn it is
+ *   settle.c  a thread that sends what was settled, many queues in one script
+ *   queues.c  what is known of each queue
+ *
+ * Nothing of a pool is on the server: it serves what keys.h of queue/ describes.
+ * Who waits stands in the shards' `work`, with the time since; one look asks all
+ * shards (of one server in one script, of a cluster in one for each shard, in
+ * one round trip), then those whose turn it is are served, in one script a
+ * shard.  Pools beside each other get different queues.
+ *
+ * With one worker a queue, all that a pool takes of it in a turn is one lot,
+ * and the server gives out nothing more of it, to nobody, while any of that is
+ * in flight: so the order is the server's, and a crash leaves a lot in flight
+ * that comes back whole, in its order.  What is given back of a lot goes back
+ * together, when the last of it is settled here.
+ *
+ * How much is taken: as many queues as there are workers, and as many more as
+ * were done with lately; of a queue its weight, and where nobody else waits
+ * more, if its last lot was soon done.  So fast handlers get large batches and
+ * slow ones leave the rest to other pools.
+ */
+#ifndef LEAT_POOL_POOL_H
+#define LEAT_POOL_POOL_H
+
+#include "base/map.h"
+#include "message/source.h"
+#include "pool/choose.h"
+#include "queue/queue.h"
+#include <leat/pool.h>
+
+enum {
+    POOL_QUEUES_MAX = 1000,    /* taken in one go, and ahead of workers   */
+    POOL_IN_FLIGHT = 4096,     /* messages                                */
+    POOL_SETTLE_MAX = 1000,    /* messages in one go                      */
+    POOL_DUE_MAX = 20000,      /* settlements without outcome             */
+    POOL_TURN_MAX = 256,       /* messages of a queue where nobody waits  */
+    POOL_CANDIDATES = 64 * 64, /* that one look tells of, at most         */
+    POOL_LATELY_MS = 25
+};
+
+/* What is known of a queue. */
+typedef struct pool_queue {
+    leat__link link; /* in the order of use, the latest last */
+    unsigned shard;
+    uint64_t lane;
+    int weight;
+    int burst;    /* of it where nobody else waits          */
+    unsigned out; /* messages received and without outcome  */
+    bool fifo, log;
+    uint64_t received, acked, nacked, rejected;
+    atomic_int running;
+    int64_t used_ns;
+    char name[];
+} pool_queue;
+
+typedef struct pool_lot pool_lot;
+
+/* What becomes of a message; in this order it is told to the server. */
+typedef enum pool_verdict {
+    POOL_ACK,
+    POOL_COMMITTED,
+    POOL_WAIT, /* failed, and its queue waits for it */
+    POOL_LATE, /* failed, and its queue goes on      */
+    POOL_FREE,
+    POOL_BACK,
+    POOL_BURY
+} pool_verdict;
+
+typedef struct pool_slot {
+    leat_delivery d;
+    pool_lot *lot;
+    leat_bytes receipt;
+    struct pool_slot *next; /* in the line, or among those to go back */
+    pool_verdict verdict;
+    int64_t delay_ms;
+    leat_code outcome;
+    bool out;  /* handed out and not settled            */
+    bool last; /* its queue may be served again with it */
+} pool_slot;
+
+/* What was taken of one queue at a time. */
+struct pool_lot {
+    leat__link link;
+    pool_queue *queue;
+    leat_queue_batch *batch;
+    atomic_uint refs;
+    size_t n, given, out; /* of them handed out so far, and not settled */
+    int64_t since_ns, until_ns;
+    pool_slot *back; /* to be given back together, the last first */
+    bool marked;     /* by an extend                              */
+    pool_slot slots[];
+};
+
+typedef struct pool_shard {
+    leat__key due;
+    uint64_t number; /* of the last call of our lane   */
+    bool doubt;      /* nobody knows how that ended    */
+    int64_t rest_ns; /* it failed: not before that     */
+} pool_shard;
+
+typedef struct pool_taking pool_taking;
+
+typedef struct pool_source {
+    leat_source base;
+    leat_client *client; /* borrowed */
+    leat_pool_opts opts; /* with the defaults filled in */
+    char prefix[LEAT__PREFIX_MAX + 1];
+    const char *events;
+    unsigned forks;
+    leat__sipkey seed;
+    char lane[17];
+    leat__waiter *waiter;
+    pthread_t settler;
+    bool settler_started;
+
+    /* the receiver's own */
+    pool_shard shards[LEAT__QUEUE_SHARDS];
+    pool_taking *taking;
+    leat__list fresh; /* lots not wholly handed out */
+    size_t told;      /* queues that the last look told of */
+    int64_t swept_ns;
+
+    pthread_mutex_t change; /* held while what is in flight is extended or   */
+                            /* given back: outermost                         */
+    pthread_mutex_t lock;   /* for all below                                 */
+    pthread_cond_t work;    /* something is settled, or the end              */
+    pthread_cond_t outcome; /* outcomes came in                              */
+    leat__map queues;       /* name -> pool_queue                            */
+    leat__list used;
+    leat__list lots;
+    size_t busy;       /* queues (or messages, where they have no    */
+                       /* order) that are with workers or before     */
+    size_t lately[2];  /* that were done with in the last while, and */
+    int64_t lately_ns; /* in the one before; when the last began     */
+    bool starved;      /* the receiver waits for one to be done      */
+    pool_slot *first, *line_end; /* settled, to be sent */
+    size_t due;
+    leat_error bad; /* the first since a flush */
+    bool interrupted, closing;
+} pool_source;
+
+static inline bool leat__pool_serial(const pool_source *s)
+{
+    return s->opts.queue_workers == 1;
+}
+
+/* ---- queues.c; all with the lock held --------------------------------- */
+
+/* The queue of that name, made if it is new; NULL: no memory. */
+pool_queue *leat__pool_queue_locked(pool_source *s, leat_bytes name,
+                                    leat_error *err);
+
+/* It has something to do. */
+void leat__pool_use_locked(pool_source *s, pool_queue *q, int64_t now_ns);
+
+/* Forget those that had nothing to do for long. */
+void leat__pool_forget_locked(pool_source *s, int64_t now_ns);
+void leat__pool_queues_free(pool_source *s);
+
+/* ---- take.c ----------------------------------------------------------- */
+
+pool_taking *leat__pool_taking_new(leat_error *err);
+void leat__pool_taking_free(pool_taking *t);
+
+/* Look, and take of at most `queues` queues up to max messages into out.  How
+ * many, or -1.  *again_ms: look again after so long, at the latest. */
+int leat__pool_take(pool_source *s, size_t queues, leat_delivery **out, int max,
+                    int64_t *again_ms, leat_error *err);
+
+/* ---- settle.c --------------------------------------------------------- */
+
+void *leat__pool_settler(void *source);
+leat_code leat__pool_extend(pool_source *s, leat_delivery *const *d, size_t n,
+                            int64_t ms, leat_code *outcome, leat_error *err);
+
+/* Give back what is out and not settled. */
+void leat__pool_release(pool_source *s);
+
+/* ---- source.c --------------------------------------------------------- */
+
+leat_source *leat__pool_source(leat_client *c, const leat_pool_opts *o,
+                               leat_error *err);
+void leat__pool_lot_free(pool_lot *lot);
+
+#endif

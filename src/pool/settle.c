@@ -1,0 +1,445 @@
+/*
+ * settle.c: a thread that sends what was settled.
+ *
+ * What was settled while scripts were under way goes with the next ones: all
+ * that is done in one script for each shard, and what failed or goes back in one
+ * for each queue, all in one round trip.
+ *
+ * To extend a message is to extend all of its lot that is still out, in one
+ * script: they must expire together, should it come to that.  As this may hit
+ * one that was just given back, neither happens during the other.
+ */
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/system.h"
+#include "base/thread.h"
+#include "pool/pool.h"
+#include "redis/client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    TRY_MS = 10 * 1000,
+    RELEASE_MS = 2000,
+    CALLS = 128,
+    DONE_HEAD = 3,
+    QUEUE_HEAD = 4,
+    CHANGE_HEAD = 6
+};
+
+/* One script's worth: slots `from` up to `to` of the settling. */
+typedef struct sending {
+    struct settling *of;
+    size_t from, to;
+    char again[2];
+    char ms[LEAT__NUMBER];
+} sending;
+
+typedef struct settling {
+    pool_source *s;
+    pool_slot *slot[POOL_SETTLE_MAX];
+    size_t n;
+    bool gentle; /* nothing but acknowledgements */
+    bool full;   /* no worker is free            */
+    int64_t deadline_ns;
+    int64_t freed; /* queues that may be served again */
+    leat_error bad;
+
+    sending sendings[CALLS];
+    queue_call calls[CALLS];
+    queue_answer answers[CALLS];
+    leat_bytes keys[CALLS];
+    size_t count;
+    leat_bytes args[CALLS * (CHANGE_HEAD + DONE_HEAD) +
+                    POOL_SETTLE_MAX * (QUEUE_HEAD + 3)];
+    size_t used;
+    char counts[POOL_SETTLE_MAX][8];
+} settling;
+
+static const char *const words[] = { [POOL_WAIT] = "wait",
+                                     [POOL_LATE] = "late",
+                                     [POOL_FREE] = "free",
+                                     [POOL_BACK] = "back",
+                                     [POOL_BURY] = "bury" };
+
+/* ---- in order --------------------------------------------------------- */
+
+static int compare(int64_t a, int64_t b)
+{
+    return a < b ? -1 : a > b;
+}
+
+/* By shard, what is done first; by queue; by verdict; as they were received. */
+static int by_script(const void *a, const void *b)
+{
+    const pool_slot *x = *(pool_slot *const *)a, *y = *(pool_slot *const *)b;
+    const pool_queue *p = x->lot->queue, *q = y->lot->queue;
+    int c = compare(p->shard, q->shard);
+    if (c == 0)
+        c = compare(x->verdict != POOL_ACK, y->verdict != POOL_ACK);
+    if (c == 0)
+        c = compare((intptr_t)p, (intptr_t)q);
+    if (c == 0)
+        c = compare(x->verdict, y->verdict);
+    if (c == 0)
+        c = compare(x->delay_ms, y->delay_ms);
+    if (c == 0)
+        c = compare(x->lot->since_ns, y->lot->since_ns);
+    return c != 0 ? c : compare((intptr_t)x, (intptr_t)y);
+}
+
+static bool one_script(const pool_slot *a, const pool_slot *b)
+{
+    if (a->lot->queue->shard != b->lot->queue->shard)
+        return false;
+    if (a->verdict == POOL_ACK && b->verdict == POOL_ACK)
+        return true;
+    return a->lot->queue == b->lot->queue && a->verdict == b->verdict &&
+           a->delay_ms == b->delay_ms;
+}
+
+/* ---- scripts ---------------------------------------------------------- */
+
+static void be(settling *t, const sending *g, leat_code code)
+{
+    for (size_t i = g->from; i < g->to; i++)
+        t->slot[i]->outcome = code;
+}
+
+/* Numbers from `at` on, one for each slot: 0 is stale.  None: all are done. */
+static void read_each(settling *t, const sending *g, const leat_reply *at,
+                      size_t n)
+{
+    be(t, g, LEAT_OK);
+    for (size_t i = g->from; n == g->to - g->from && i < g->to; i++) {
+        if (leat_reply_int(at) != 1)
+            t->slot[i]->outcome = LEAT_ESTALE;
+        at = leat_reply_next(at);
+    }
+}
+
+static leat_code read_done(void *arg, const leat_reply *r, leat_error *err)
+{
+    sending *g = arg;
+    leat_code rc = leat__queue_expect(r, 1, err);
+    if (rc != LEAT_OK)
+        return rc;
+    const leat_reply *at = leat_reply_first(r);
+    g->of->freed += leat_reply_int(at);
+    read_each(g->of, g, leat_reply_next(at), leat_reply_len(r) - 1);
+    return LEAT_OK;
+}
+
+static leat_code read_changed(void *arg, const leat_reply *r, leat_error *err)
+{
+    sending *g = arg;
+    leat_code rc = leat__queue_expect(r, 0, err);
+    if (rc != LEAT_OK)
+        return rc;
+    g->of->freed++;
+    read_each(g->of, g, leat_reply_first(r), leat_reply_len(r));
+    return LEAT_OK;
+}
+
+static const char *what_of(const pool_queue *q)
+{
+    if (q->fifo)
+        return q->log ? "fl" : "f";
+    return q->log ? "l" : "";
+}
+
+static void put(settling *t, leat_bytes b)
+{
+    t->args[t->used++] = b;
+}
+
+/* One queue's part of what is done: slots a up to b. */
+static void put_queue(settling *t, size_t a, size_t b)
+{
+    const pool_queue *q = t->slot[a]->lot->queue;
+    size_t n = b - a, at = t->used + QUEUE_HEAD;
+    bool last = false;
+    for (size_t i = 0; i < n; i++) {
+        const pool_slot *slot = t->slot[a + i];
+        leat__receipt r;
+        (void)leat__receipt_parse(slot->receipt, q->fifo, &r); /* it was one */
+        t->args[at + i] = slot->receipt;
+        t->args[at + n + i] = r.id;
+        if (q->fifo)
+            t->args[at + 2 * n + i] = r.group;
+        last |= slot->last;
+    }
+    snprintf(t->counts[a], sizeof t->counts[a], "%zu", n);
+    put(t, leat_str(q->name));
+    put(t, leat_str(what_of(q)));
+    put(t, leat_str(last ? "1" : "0"));
+    put(t, leat_str(t->counts[a]));
+    t->used = at + n * (q->fifo ? 3 : 2);
+}
+
+static void put_done(settling *t, sending *g)
+{
+    put(t, leat_str(t->s->events));
+    put(t, leat_str(g->again));
+    put(t, leat_str(t->full ? "1" : "0"));
+    for (size_t a = g->from, b; a < g->to; a = b) {
+        for (b = a + 1; b < g->to; b++)
+            if (t->slot[b]->lot->queue != t->slot[a]->lot->queue)
+                break;
+        put_queue(t, a, b);
+    }
+}
+
+static void put_change(settling *t, sending *g, const char *how, int64_t ms)
+{
+    const pool_queue *q = t->slot[g->from]->lot->queue;
+    put(t, leat_str(q->name));
+    put(t, leat_str(t->s->events));
+    put(t, leat_str(g->again));
+    put(t, leat_str(q->fifo ? "1" : "0"));
+    put(t, leat_str(how));
+    put(t, leat__arg_int(g->ms, ms));
+    for (size_t i = g->from; i < g->to; i++)
+        put(t, t->slot[i]->receipt);
+}
+
+/* Send what is planned, and see how it ended. */
+static void send_all(settling *t)
+{
+    leat__queue_calls(t->s->client, t->answers, t->count, t->deadline_ns);
+    for (size_t i = 0; i < t->count; i++) {
+        const queue_answer *a = &t->answers[i];
+        if (a->rc == LEAT_OK)
+            continue;
+        be(t, &t->sendings[i], a->rc);
+        if (t->bad.code == LEAT_OK)
+            t->bad = a->err;
+    }
+    t->count = 0;
+    t->used = 0;
+}
+
+static sending *add_call(settling *t, size_t from, size_t to, bool done)
+{
+    if (t->count == CALLS)
+        send_all(t);
+    size_t i = t->count++;
+    const pool_queue *q = t->slot[from]->lot->queue;
+    t->sendings[i] = (sending){ .of = t, .from = from, .to = to, .again = "0" };
+    t->keys[i] = leat__key_bytes(&t->s->shards[q->shard].due);
+    t->calls[i] = (queue_call){ .client = t->s->client,
+                                .name = q->name,
+                                .key = t->keys[i],
+                                .script = done ? &leat__script_pool_done
+                                               : &leat__script_queue_change,
+                                .args = t->args + t->used,
+                                .again = t->sendings[i].again,
+                                .read = done ? read_done : read_changed,
+                                .arg = &t->sendings[i] };
+    t->answers[i] = (queue_answer){ .call = &t->calls[i] };
+    return &t->sendings[i];
+}
+
+static void plan(settling *t, size_t from, size_t to)
+{
+    const pool_slot *first = t->slot[from];
+    size_t i;
+    if (first->verdict == POOL_COMMITTED) {
+        for (i = from; i < to; i++)
+            t->slot[i]->outcome = LEAT_OK;
+        return;
+    }
+    bool done = first->verdict == POOL_ACK;
+    sending *g = add_call(t, from, to, done);
+    i = (size_t)(g - t->sendings);
+    size_t before = t->used;
+    if (done)
+        put_done(t, g);
+    else
+        put_change(t, g, words[first->verdict], first->delay_ms);
+    t->calls[i].n = t->used - before;
+}
+
+static void send_slots(settling *t)
+{
+    qsort(t->slot, t->n, sizeof *t->slot, by_script);
+    if (!t->gentle)
+        pthread_mutex_lock(&t->s->change);
+    for (size_t a = 0, b; a < t->n; a = b) {
+        for (b = a + 1; b < t->n; b++)
+            if (!one_script(t->slot[a], t->slot[b]))
+                break;
+        plan(t, a, b);
+    }
+    send_all(t);
+    if (!t->gentle)
+        pthread_mutex_unlock(&t->s->change);
+}
+
+/* ---- the thread ------------------------------------------------------- */
+
+static bool collect_locked(settling *t)
+{
+    pool_source *s = t->s;
+    t->n = 0;
+    t->freed = 0;
+    t->gentle = true;
+    t->full = s->busy >= (size_t)s->opts.workers;
+    t->bad = (leat_error){ 0 };
+    while (s->first && t->n < POOL_SETTLE_MAX) {
+        pool_slot *slot = s->first;
+        s->first = slot->next;
+        t->gentle &= slot->verdict == POOL_ACK;
+        t->slot[t->n++] = slot;
+    }
+    if (!s->first)
+        s->line_end = NULL;
+    return t->n > 0;
+}
+
+static void tell(settling *t)
+{
+    pool_source *s = t->s;
+    leat_error stale;
+    leat__fail(&stale, LEAT_ESTALE, "the message is no longer this receipt's");
+    bool some_stale = false;
+    for (size_t i = 0; i < t->n; i++) {
+        leat_code code = t->slot[i]->outcome;
+        some_stale |= code == LEAT_ESTALE;
+        const leat_error *e = code == LEAT_ESTALE ? &stale : &t->bad;
+        leat__source_settled(&s->base, &t->slot[i]->d,
+                             code == LEAT_OK ? NULL : e);
+    }
+    if (t->bad.code == LEAT_OK && some_stale)
+        t->bad = stale;
+    pthread_mutex_lock(&s->lock);
+    s->due -= t->n;
+    if (t->bad.code != LEAT_OK && s->bad.code == LEAT_OK)
+        s->bad = t->bad;
+    pthread_cond_broadcast(&s->outcome);
+    pthread_mutex_unlock(&s->lock);
+    if (t->freed > 0)
+        leat__waiter_poke(s->waiter);
+}
+
+/* Without memory for its room it waits for some: settlements do not fail. */
+static settling *room(pool_source *s)
+{
+    settling *t;
+    while (!(t = leat__zalloc(sizeof *t, NULL)))
+        leat__cond_wait(&s->work, &s->lock, leat__deadline_ns(100));
+    t->s = s;
+    return t;
+}
+
+void *leat__pool_settler(void *source)
+{
+    pool_source *s = source;
+    pthread_mutex_lock(&s->lock);
+    settling *t = room(s);
+    while (!s->closing || s->first) {
+        if (!collect_locked(t)) {
+            leat__cond_wait(&s->work, &s->lock, INT64_MAX);
+            continue;
+        }
+        t->deadline_ns = leat__deadline_ns(s->closing ? RELEASE_MS : TRY_MS);
+        pthread_mutex_unlock(&s->lock);
+        send_slots(t);
+        tell(t);
+        pthread_mutex_lock(&s->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+    leat__free(t);
+    return NULL;
+}
+
+/* ---- what is still out ------------------------------------------------ */
+
+/* Room for n slots more; they are sent when it is full. */
+static void make_room(settling *t, size_t n)
+{
+    if (t->n + n <= POOL_SETTLE_MAX && t->count < CALLS)
+        return;
+    send_all(t);
+    t->n = 0;
+}
+
+static void add_lot(settling *t, pool_lot *lot, const char *how, int64_t ms)
+{
+    size_t from = t->n;
+    for (size_t i = 0; i < lot->n; i++)
+        if (lot->slots[i].out || i >= lot->given)
+            t->slot[t->n++] = &lot->slots[i];
+    if (t->n == from)
+        return;
+    sending *g = add_call(t, from, t->n, false);
+    size_t before = t->used;
+    put_change(t, g, how, ms);
+    t->calls[g - t->sendings].n = t->used - before;
+}
+
+/* The lots of these deliveries; the lock guards what is out. */
+static void extend_lots(settling *t, leat_delivery *const *d, size_t n,
+                        int64_t ms)
+{
+    pool_source *s = t->s;
+    for (size_t i = 0; i < n; i++) {
+        pool_lot *lot = ((pool_slot *)d[i])->lot;
+        if (lot->marked)
+            continue;
+        lot->marked = true;
+        make_room(t, lot->n);
+        pthread_mutex_lock(&s->lock);
+        add_lot(t, lot, "hide", ms);
+        pthread_mutex_unlock(&s->lock);
+    }
+    send_all(t);
+    for (size_t i = 0; i < n; i++)
+        ((pool_slot *)d[i])->lot->marked = false;
+}
+
+leat_code leat__pool_extend(pool_source *s, leat_delivery *const *d, size_t n,
+                            int64_t ms, leat_code *outcome, leat_error *err)
+{
+    settling *t = leat__zalloc(sizeof *t, err);
+    if (!t)
+        return LEAT_ENOMEM;
+    t->s = s;
+    t->deadline_ns = leat__deadline_ns(ms / 3);
+    for (size_t i = 0; i < n; i++)
+        ((pool_slot *)d[i])->outcome = LEAT_EUNKNOWN;
+    pthread_mutex_lock(&s->change);
+    extend_lots(t, d, n, ms);
+    pthread_mutex_unlock(&s->change);
+    for (size_t i = 0; i < n; i++)
+        outcome[i] = ((pool_slot *)d[i])->outcome;
+    if (t->bad.code != LEAT_OK && err)
+        *err = t->bad;
+    leat__free(t);
+    return LEAT_OK;
+}
+
+void leat__pool_release(pool_source *s)
+{
+    settling *t = leat__zalloc(sizeof *t, NULL);
+    if (!t)
+        return;
+    t->s = s;
+    t->deadline_ns = leat__deadline_ns(RELEASE_MS);
+    leat__list *all[] = { &s->lots, &s->fresh };
+    for (size_t k = 0; k < 2; k++) {
+        LEAT__LIST_EACH(all[k], at)
+        {
+            pool_lot *lot = LEAT__ITEM(at, pool_lot, link);
+            make_room(t, lot->n);
+            add_lot(t, lot, words[POOL_FREE], 0);
+        }
+    }
+    send_all(t);
+    if (t->bad.code != LEAT_OK)
+        leat__log(&s->opts.log, LEAT_LOG_INFO,
+                  "pool '%s': what was out comes back when its time is over",
+                  s->prefix);
+    leat__free(t);
+}

@@ -1,0 +1,608 @@
+/*
+ * pool_run.c: a pool of workers over many queues of one server.
+ */
+#include "pool_help.h"
+
+#include <stdlib.h>
+
+/* ---- finding ---------------------------------------------------------- */
+
+static void a_backlog_from_before_the_start_is_done_soon(void **state)
+{
+    (void)state;
+    leat_queue *q[100];
+    for (int i = 0; i < 100; i++) {
+        q[i] = queue_nr("room", i, NULL);
+        send_many(q[i], 1, 5);
+    }
+    log_clear();
+    int64_t start = wait_now_ms();
+    leat_pool *p = pool_of(note, NULL, NULL);
+    wait_until(log_count() == 500, LONG_MS);
+    int64_t took = wait_now_ms() - start;
+    print_message("500 messages of 100 queues: %lld ms\n", (long long)took);
+    for (int i = 0; i < 100; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "room%d", i);
+        assert_string_equal(log_of(name), "1 2 3 4 5");
+    }
+    stop(p);
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(stats(q[i]).acked, 5);
+        leat_queue_close(q[i]);
+    }
+}
+
+static void queues_made_later_by_others_are_found(void **state)
+{
+    (void)state;
+    log_clear();
+    leat_pool *p = pool_of(note, NULL, NULL);
+    leat_queue *a = queue_of("early", NULL);
+    send_text(a, "1");
+    wait_until(log_count() == 1, LONG_MS);
+    leat_client *other = open_client(url, NULL);
+    leat_error e;
+    leat_queue *b = leat_queue_open(other, "late", NULL, &e);
+    assert_non_null(b);
+    send_text(b, "2");
+    wait_until(log_count() == 2, LONG_MS);
+    assert_string_equal(log_of("late"), "2");
+    stop(p);
+    leat_queue_close(b);
+    leat_client_close(other);
+    leat_queue_close(a);
+}
+
+static void only_the_queues_of_its_prefix_are_served(void **state)
+{
+    (void)state;
+    leat_queue *mine = queue_of("a", &(leat_queue_opts){ .prefix = "game" });
+    leat_queue *other = queue_of("a", NULL);
+    send_text(mine, "1");
+    send_text(other, "2");
+    log_clear();
+    leat_pool *p = pool_of(note, NULL, &(leat_pool_opts){ .prefix = "game" });
+    wait_until(log_count() == 1, LONG_MS);
+    stop(p);
+    assert_string_equal(log_of("a"), "1");
+    assert_int_equal(stats(other).visible, 1);
+    leat_queue_close(mine);
+    leat_queue_close(other);
+}
+
+/* The sender may not publish, so that nobody is told. */
+static void a_lost_hint_is_found_by_the_poll(void **state)
+{
+    (void)state;
+    redis_do(server, "ACL SETUSER mute on >secret ~* +@all resetchannels");
+    leat_client *mute = open_client(
+        url, &(leat_client_opts){ .user = "mute", .password = "secret" });
+    leat_error e = { 0 };
+    leat_queue *q = leat_queue_open(mute, "quiet", NULL, &e);
+    assert_non_null(q);
+    send_text(q, "0");
+    log_clear();
+    leat_pool *p = pool_of(note, NULL, &(leat_pool_opts){ .poll_ms = 50 });
+    wait_until(log_count() == 1, LONG_MS);
+    send_text(q, "1");
+    wait_until(log_count() == 2, LONG_MS);
+    stop(p);
+    leat_queue_close(q);
+    leat_client_close(mute);
+    redis_do(server, "ACL DELUSER mute");
+}
+
+/* ---- failing ---------------------------------------------------------- */
+
+typedef struct failing {
+    const char *body; /* of the one that fails */
+    int times;        /* so often              */
+    bool reject;
+} failing;
+
+static leat_verdict fail_some(leat_ctx *x, void *arg)
+{
+    failing *f = arg;
+    log_handled(x);
+    if (!body_is(x, f->body) || f->times <= 0)
+        return LEAT_ACK;
+    f->times--;
+    return f->reject ? leat_ctx_reject(x, "never") : LEAT_NACK;
+}
+
+static void a_queue_waits_for_a_message_that_failed(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("a", NULL), *other = queue_of("b", NULL);
+    send_many(q, 1, 5);
+    failing f = { "2", 2, false };
+    log_clear();
+    leat_pool *p = pool_of(fail_some, &f, &(leat_pool_opts){ .retry_ms = 100 });
+    wait_until(strncmp(log_of("a"), "1 2", 3) == 0, LONG_MS);
+    send_many(other, 7, 3);
+    wait_until(log_count() == 10, LONG_MS);
+    stop(p);
+    assert_string_equal(log_of("a"), "1 2 2 2 3 4 5");
+    assert_string_equal(log_of("b"), "7 8 9");
+    assert_int_equal(stats(q).acked, 5);
+    assert_int_equal(stats(q).dead, 0);
+    conserved(q);
+    leat_queue_close(q);
+    leat_queue_close(other);
+}
+
+static leat_verdict at_once(leat_ctx *x, void *arg)
+{
+    atomic_int *left = arg;
+    log_handled(x);
+    if (body_is(x, "3") && atomic_fetch_sub(left, 1) > 0)
+        return leat_ctx_nack(x, 0);
+    return LEAT_ACK;
+}
+
+static void a_message_given_back_at_once_keeps_its_place(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("a", NULL);
+    send_many(q, 1, 50);
+    atomic_int left = 3;
+    log_clear();
+    leat_pool *p = pool_of(at_once, &left, NULL);
+    wait_until(log_count() == 53, LONG_MS);
+    stop(p);
+    assert_int_equal(strncmp(log_of("a"), "1 2 3 3 3 3 4 5 6 ", 18), 0);
+    char all[512] = "1 2 3 3 3 3";
+    for (int i = 4; i <= 50; i++)
+        snprintf(all + strlen(all), sizeof all - strlen(all), " %d", i);
+    assert_string_equal(log_of("a"), all);
+    leat_queue_close(q);
+}
+
+static void a_queue_goes_on_if_that_is_wanted(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("a", NULL);
+    send_many(q, 1, 5);
+    failing f = { "2", 1, false };
+    log_clear();
+    leat_pool *p = pool_of(fail_some, &f,
+                           &(leat_pool_opts){ .retry_ms = 300, .go_on = true });
+    wait_until(log_count() == 6, LONG_MS);
+    stop(p);
+    assert_string_equal(log_of("a"), "1 2 3 4 5 2");
+    assert_int_equal(stats(q).acked, 5);
+    conserved(q);
+    leat_queue_close(q);
+}
+
+static void what_fails_too_often_dies_and_the_queue_goes_on(void **state)
+{
+    (void)state;
+    for (int on = 0; on < 2; on++) {
+        leat_queue *q = queue_nr("a", on,
+                                 &(leat_queue_opts){ .max_receives = 3 });
+        send_many(q, 1, 4);
+        failing f = { "2", 99, false };
+        log_clear();
+        leat_pool *p = pool_of(
+            fail_some, &f, &(leat_pool_opts){ .retry_ms = 20, .go_on = on });
+        wait_until(stats(q).dead == 1 && stats(q).acked == 3, LONG_MS);
+        stop(p);
+        if (!on)
+            assert_string_equal(log_of("a0"), "1 2 2 2 3 4");
+        conserved(q);
+        leat_queue_close(q);
+    }
+}
+
+static void what_is_rejected_is_dead_at_once(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("a", NULL);
+    send_many(q, 1, 4);
+    failing f = { "2", 1, true };
+    log_clear();
+    leat_pool *p = pool_of(fail_some, &f, NULL);
+    wait_until(log_count() == 4, LONG_MS);
+    stop(p);
+    assert_string_equal(log_of("a"), "1 2 3 4");
+    assert_int_equal(stats(q).dead, 1);
+    conserved(q);
+    leat_queue_close(q);
+}
+
+/* ---- beside each other ------------------------------------------------ */
+
+typedef struct crowd {
+    atomic_int in, most;
+    atomic_bool open;
+} crowd;
+
+static void enter(crowd *c)
+{
+    int in = atomic_fetch_add(&c->in, 1) + 1, most = atomic_load(&c->most);
+    while (in > most && !atomic_compare_exchange_weak(&c->most, &most, in))
+        ;
+}
+
+static leat_verdict stay(leat_ctx *x, void *arg)
+{
+    crowd *c = arg;
+    log_handled(x);
+    enter(c);
+    while (!atomic_load(&c->open))
+        wait_nap(1);
+    atomic_fetch_sub(&c->in, 1);
+    return LEAT_ACK;
+}
+
+static void
+queues_run_beside_each_other_but_not_a_queue_with_itself(void **state)
+{
+    (void)state;
+    leat_queue *q[10];
+    for (int i = 0; i < 10; i++) {
+        q[i] = queue_nr("q", i, NULL);
+        send_many(q[i], 1, 3);
+    }
+    crowd c = { 0 };
+    log_clear();
+    leat_pool *p = pool_of(stay, &c, NULL);
+    wait_until(atomic_load(&c.in) == 10, LONG_MS);
+    for (int i = 0; i < 10; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "q%d", i);
+        assert_string_equal(log_of(name), "1");
+    }
+    leat_pool_stats s;
+    leat_pool_stats_get(p, &s);
+    assert_int_equal(s.running, 10);
+    assert_int_equal(s.threads, 10);
+    assert_int_equal(s.queues, 10);
+    atomic_store(&c.open, true);
+    wait_until(log_count() == 30, LONG_MS);
+    stop(p);
+    for (int i = 0; i < 10; i++)
+        leat_queue_close(q[i]);
+}
+
+/* Two pools, and so many of a queue at once in both. */
+static void the_limit_of_a_queue_holds_over_all_pools(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("a", NULL);
+    send_many(q, 1, 20);
+    crowd c = { 0 };
+    log_clear();
+    leat_pool_opts o = { .queue_workers = 3, .poll_ms = 20 };
+    leat_pool *p = pool_of(stay, &c, &o), *r = pool_of(stay, &c, &o);
+    wait_until(atomic_load(&c.in) == 3, LONG_MS);
+    wait_nap(100); /* a fourth would come now, if it could */
+    assert_int_equal(atomic_load(&c.most), 3);
+    atomic_store(&c.open, true);
+    wait_until(log_count() == 20, LONG_MS);
+    assert_true(atomic_load(&c.most) <= 3);
+    stop(p);
+    stop(r);
+    assert_int_equal(stats(q).acked, 20);
+    leat_queue_close(q);
+}
+
+/* ---- fairness --------------------------------------------------------- */
+
+static leat_verdict slow(leat_ctx *x, void *arg)
+{
+    log_handled(x);
+    wait_nap(*(int *)arg);
+    return LEAT_ACK;
+}
+
+/* Of queues of many shards, the first of each is handled before the second of
+ * any; a worker alone shows the order. */
+static void no_queue_is_served_twice_while_another_waits(void **state)
+{
+    (void)state;
+    enum { QUEUES = 40, EACH = 3 };
+    leat_queue *q[QUEUES];
+    for (int i = 0; i < QUEUES; i++) {
+        q[i] = queue_nr("q", i, NULL);
+        send_many(q[i], 1, EACH);
+    }
+    int nap = 1;
+    log_clear();
+    leat_pool *p = pool_of(slow, &nap, &(leat_pool_opts){ .workers = 1 });
+    wait_until(log_count() == QUEUES * EACH, LONG_MS);
+    stop(p);
+    for (int i = 0; i < QUEUES * EACH; i++) {
+        const char *body = strchr(handled.line[i], ' ') + 1;
+        assert_int_equal(atoi(body), i / QUEUES + 1);
+    }
+    for (int i = 0; i < QUEUES; i++)
+        leat_queue_close(q[i]);
+}
+
+/* A queue with thousands does not keep out one that comes later. */
+static void a_long_queue_does_not_keep_out_a_short_one(void **state)
+{
+    (void)state;
+    leat_queue *big = queue_of("big", NULL), *little = queue_of("little", NULL);
+    for (int i = 0; i < 50; i++) {
+        leat_msg m[100];
+        for (int k = 0; k < 100; k++)
+            m[k] = (leat_msg){ .body = leat_str("x") };
+        must(leat_queue_send_batch(big, m, 100, NULL, NULL, err));
+    }
+    int nap = 1;
+    log_clear();
+    leat_pool *p = pool_of(slow, &nap, &(leat_pool_opts){ .workers = 1 });
+    wait_until(log_count() > 20, LONG_MS);
+    send_text(little, "1");
+    int before = log_count();
+    wait_until(*log_of("little") != '\0', LONG_MS);
+    int at = 0;
+    while (strcmp(handled.line[at], "little 1") != 0)
+        at++;
+    print_message("handled before it: %d\n", at - before);
+    assert_true(at - before < 200);
+    must(leat_pool_stop(p, 0, err));
+    leat_queue_close(big);
+    leat_queue_close(little);
+}
+
+static int heavy(void *arg, leat_bytes queue)
+{
+    (void)arg;
+    return leat_bytes_eq(queue, leat_str("q0")) ? 4 : 0;
+}
+
+static void a_heavier_queue_has_longer_turns(void **state)
+{
+    (void)state;
+    leat_queue *q[3];
+    for (int i = 0; i < 3; i++) {
+        q[i] = queue_nr("q", i, NULL);
+        send_many(q[i], 1, 24);
+    }
+    int nap = 1;
+    log_clear();
+    leat_pool *p = pool_of(slow, &nap,
+                           &(leat_pool_opts){ .workers = 1, .weight = heavy });
+    wait_until(log_count() == 72, LONG_MS);
+    stop(p);
+    int n[3] = { 0 };
+    for (int i = 0; i < 30; i++)
+        n[handled.line[i][1] - '0']++;
+    print_message("of the first 30: %d %d %d\n", n[0], n[1], n[2]);
+    assert_true(n[0] >= 2 * n[1] && n[0] >= 2 * n[2]);
+    assert_true(n[1] >= 3 && n[2] >= 3);
+    for (int i = 0; i < 3; i++)
+        leat_queue_close(q[i]);
+}
+
+/* ---- its life --------------------------------------------------------- */
+
+static void what_did_not_begin_is_given_back_by_a_stop(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("a", NULL);
+    send_many(q, 1, 40);
+    int nap = 20;
+    log_clear();
+    leat_pool *p = pool_of(slow, &nap, NULL);
+    wait_until(log_count() >= 3, LONG_MS);
+    stop(p);
+    int done = log_count();
+    leat_queue_stats s = stats(q);
+    assert_int_equal(s.in_flight, 0);
+    assert_int_equal(s.visible + s.acked, 40);
+    assert_int_equal(s.acked, done);
+    leat_queue_batch *b = take(q, &(leat_receive_opts){ .max = 40 });
+    assert_int_equal(leat_queue_batch_count(b), 40 - done);
+    for (int i = 0; i < 40 - done; i++) {
+        char text[8];
+        snprintf(text, sizeof text, "%d", done + i + 1);
+        const leat_queue_item *it = leat_queue_batch_at(b, (size_t)i);
+        assert_item(it, text);
+        assert_int_equal(it->receives, 1);
+    }
+    leat_queue_batch_free(b);
+    leat_queue_close(q);
+}
+
+static uint64_t threads(leat_pool *p)
+{
+    leat_pool_stats s;
+    leat_pool_stats_get(p, &s);
+    return s.threads;
+}
+
+static uint64_t known(leat_pool *p)
+{
+    leat_pool_stats s;
+    leat_pool_stats_get(p, &s);
+    return s.queues;
+}
+
+static void workers_come_with_the_work_and_go(void **state)
+{
+    (void)state;
+    leat_queue *q[4];
+    for (int i = 0; i < 4; i++)
+        q[i] = queue_nr("q", i, NULL);
+    crowd c = { 0 };
+    log_clear();
+    leat_pool *p = pool_of(stay, &c,
+                           &(leat_pool_opts){ .workers = 8,
+                                              .min_workers = 1,
+                                              .worker_idle_ms = 50,
+                                              .queue_idle_ms = 100 });
+    assert_int_equal(threads(p), 1);
+    for (int round = 0; round < 2; round++) {
+        atomic_store(&c.open, false);
+        for (int i = 0; i < 4; i++)
+            send_text(q[i], "1");
+        wait_until(atomic_load(&c.in) == 4, LONG_MS);
+        assert_true(threads(p) >= 4);
+        atomic_store(&c.open, true);
+        wait_until(threads(p) == 1, LONG_MS);
+        wait_until(known(p) == 0, LONG_MS);
+    }
+    stop(p);
+    for (int i = 0; i < 4; i++)
+        leat_queue_close(q[i]);
+}
+
+typedef struct counted {
+    uint64_t received, acked, nacked, rejected;
+    int queues;
+} counted;
+
+static void add(void *arg, const leat_pool_queue *q)
+{
+    counted *c = arg;
+    c->queues++;
+    if (!leat_bytes_eq(q->name, leat_str("a")))
+        return;
+    c->received += q->received;
+    c->acked += q->acked;
+    c->nacked += q->nacked;
+    c->rejected += q->rejected;
+}
+
+static void each_queue_is_counted(void **state)
+{
+    (void)state;
+    leat_queue *a = queue_of("a", NULL), *b = queue_of("b", NULL);
+    send_many(a, 1, 5);
+    send_many(b, 1, 2);
+    failing f = { "5", 1, false };
+    log_clear();
+    leat_pool *p = pool_of(fail_some, &f, &(leat_pool_opts){ .retry_ms = 10 });
+    wait_until(stats(a).acked == 5 && stats(b).acked == 2, LONG_MS);
+    counted c = { 0 };
+    leat_pool_each(p, add, &c);
+    assert_int_equal(c.queues, 2);
+    assert_int_equal(c.acked, 5);
+    assert_int_equal(c.nacked, 1);
+    assert_int_equal(c.rejected, 0);
+    assert_true(c.received >= 6);
+    leat_pool_stats s;
+    leat_pool_stats_get(p, &s);
+    assert_int_equal(s.acked, 7);
+    assert_int_equal(s.nacked, 1);
+    stop(p);
+    leat_queue_close(a);
+    leat_queue_close(b);
+}
+
+static void slow_handlers_keep_what_they_have(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("a", &(leat_queue_opts){ .visibility_ms = 300 });
+    send_many(q, 1, 3);
+    int nap = 1000;
+    log_clear();
+    leat_pool *p = pool_of(slow, &nap, NULL);
+    wait_until(stats(q).acked == 3, LONG_MS);
+    stop(p);
+    assert_string_equal(log_of("a"), "1 2 3");
+    assert_int_equal(stats(q).requeued, 0);
+    leat_queue_close(q);
+}
+
+static void groups_of_a_fifo_queue_keep_their_order(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("f", &(leat_queue_opts){ .fifo = true });
+    for (int i = 0; i < 5; i++) {
+        char text[8];
+        snprintf(text, sizeof text, "a%d", i);
+        send_group(q, "a", text);
+        text[0] = 'b';
+        send_group(q, "b", text);
+    }
+    failing f = { "a1", 1, false };
+    log_clear();
+    leat_pool *p = pool_of(fail_some, &f, &(leat_pool_opts){ .retry_ms = 20 });
+    wait_until(stats(q).acked == 10, LONG_MS);
+    stop(p);
+    int a = 0, b = 0;
+    for (int i = 0; i < handled.n; i++) {
+        const char *body = handled.line[i] + 2;
+        int *at = body[0] == 'a' ? &a : &b;
+        if (body[0] == 'a' && body[1] == '1' && *at == 2)
+            continue; /* once more */
+        assert_int_equal(body[1] - '0', (*at)++);
+    }
+    conserved(q);
+    leat_queue_close(q);
+}
+
+static void a_queue_that_cannot_be_served_hinders_no_other(void **state)
+{
+    (void)state;
+    leat_queue *bad = queue_of("bad", NULL), *good = queue_of("good", NULL);
+    send_text(bad, "1");
+    char key[64];
+    snprintf(key, sizeof key, "leat:{q/%d}:bad:ready",
+             (int)redis_int(server, "CLUSTER KEYSLOT bad") % 64);
+    redis_do(server, "SET %s nonsense", key);
+    send_many(good, 1, 3);
+    log_clear();
+    leat_pool *p = pool_of(note, NULL, NULL);
+    wait_until(log_count() == 3, LONG_MS);
+    stop(p);
+    assert_string_equal(log_of("good"), "1 2 3");
+    leat_queue_close(bad);
+    leat_queue_close(good);
+}
+
+static void wrong_options_are_refused(void **state)
+{
+    (void)state;
+    const leat_pool_opts bad[] = {
+        { .prefix = "a b{" },    { .workers = -1 },
+        { .workers = 5000 },     { .min_workers = -1 },
+        { .min_workers = 11 },   { .queue_workers = -2 },
+        { .visibility_ms = -1 }, { .visibility_ms = INT64_C(90000000) },
+        { .retry_ms = -5 },      { .max_processing_ms = -1 },
+        { .drain_ms = -2 },      { .worker_idle_ms = -1 },
+        { .queue_idle_ms = -1 }, { .poll_ms = -1 },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        leat_error e = { 0 };
+        assert_null(leat_pool_start(client, note, NULL, &bad[i], &e));
+        assert_int_equal(e.code, LEAT_EINVAL);
+        assert_true(e.msg[0] != '\0');
+    }
+    must(leat_pool_stop(NULL, 0, err));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        queue_test(a_backlog_from_before_the_start_is_done_soon),
+        queue_test(queues_made_later_by_others_are_found),
+        queue_test(only_the_queues_of_its_prefix_are_served),
+        queue_test(a_lost_hint_is_found_by_the_poll),
+        queue_test(a_queue_waits_for_a_message_that_failed),
+        queue_test(a_message_given_back_at_once_keeps_its_place),
+        queue_test(a_queue_goes_on_if_that_is_wanted),
+        queue_test(what_fails_too_often_dies_and_the_queue_goes_on),
+        queue_test(what_is_rejected_is_dead_at_once),
+        queue_test(queues_run_beside_each_other_but_not_a_queue_with_itself),
+        queue_test(the_limit_of_a_queue_holds_over_all_pools),
+        queue_test(no_queue_is_served_twice_while_another_waits),
+        queue_test(a_long_queue_does_not_keep_out_a_short_one),
+        queue_test(a_heavier_queue_has_longer_turns),
+        queue_test(what_did_not_begin_is_given_back_by_a_stop),
+        queue_test(workers_come_with_the_work_and_go),
+        queue_test(each_queue_is_counted),
+        queue_test(slow_handlers_keep_what_they_have),
+        queue_test(groups_of_a_fifo_queue_keep_their_order),
+        queue_test(a_queue_that_cannot_be_served_hinders_no_other),
+        queue_test(wrong_options_are_refused),
+    };
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}
