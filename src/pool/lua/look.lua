@@ -16,13 +16,15 @@ local t = call('TIME')
 local at = t[1] * 1000 + (t[2] - t[2] % 1000) / 1000
 local most, named, out = ARGV[1] - 1, ARGV[2] == '1', {}
 
+-- As queue/clock.lua, which may write: with or without an offset.
 local function clock(kept)
     if not kept then
-        return at
+        return at < 1e12 and at + 1e12 or at
     end
-    local p = find(kept, ' ', 1, true)
-    local last, off = tonumber(sub(kept, 1, p - 1)), tonumber(sub(kept, p + 1))
-    return (at < last and last or at) + off
+    local p = find(kept, ' ', 1, true) or #kept + 1
+    local last = tonumber(sub(kept, 1, p - 1))
+    last = last < 1e12 and last * 1000 or last
+    return (at < last and last or at) + (tonumber(sub(kept, p + 1)) or 0)
 end
 
 for k = 1, #KEYS do

@@ -228,7 +228,7 @@ call('SET', base .. 's:' .. ARGV[2], ARGV[3] .. ' ' ..
      string.format('%.0f', now) .. ' ' .. table.concat(names, ' '), 'PX',
      LANE_MS)
 if ticked then
-    call('SET', base .. 'clock', at .. ' ' .. off)
+    call('SET', base .. 'clock', ticked)
 end
 
 -- Events, of what was not told of with care.
