@@ -35,13 +35,13 @@
 #include <leat/pool.h>
 
 enum {
-    POOL_QUEUES_MAX = 1000,    /* taken in one go, and ahead of workers   */
+    POOL_QUEUES_MAX = 2000,    /* taken in one go, and ahead of workers   */
     POOL_IN_FLIGHT = 4096,     /* messages                                */
     POOL_SETTLE_MAX = 1000,    /* messages in one go                      */
     POOL_DUE_MAX = 20000,      /* settlements without outcome             */
     POOL_TURN_MAX = 256,       /* messages of a queue where nobody waits  */
     POOL_CANDIDATES = 64 * 64, /* that one look tells of, at most         */
-    POOL_LATELY_MS = 25
+    POOL_LATELY_MS = 100
 };
 
 /* What is known of a queue. */
@@ -79,6 +79,7 @@ typedef struct pool_slot {
     struct pool_slot *next; /* in the line, or among those to go back */
     pool_verdict verdict;
     int64_t delay_ms;
+    char *reason; /* or NULL */
     leat_code outcome;
     bool out;  /* handed out and not settled            */
     bool last; /* its queue may be served again with it */
@@ -92,6 +93,7 @@ struct pool_lot {
     atomic_uint refs;
     size_t n, given, out; /* of them handed out so far, and not settled */
     int64_t since_ns, until_ns;
+    int64_t age_ms;  /* for how long its queue waited */
     pool_slot *back; /* to be given back together, the last first */
     bool marked;     /* by an extend                              */
     pool_slot slots[];
@@ -138,7 +140,7 @@ typedef struct pool_source {
                        /* order) that are with workers or before     */
     size_t lately[2];  /* that were done with in the last while, and */
     int64_t lately_ns; /* in the one before; when the last began     */
-    bool starved;      /* the receiver waits for one to be done      */
+    size_t hungry;     /* the receiver waits until no more are busy */
     pool_slot *first, *line_end; /* settled, to be sent */
     size_t due;
     leat_error bad; /* the first since a flush */

@@ -25,7 +25,7 @@ enum {
     CALLS = 128,
     DONE_HEAD = 3,
     QUEUE_HEAD = 4,
-    CHANGE_HEAD = 6
+    CHANGE_HEAD = 7
 };
 
 /* One script's worth: slots `from` up to `to` of the settling. */
@@ -96,7 +96,7 @@ static bool one_script(const pool_slot *a, const pool_slot *b)
     if (a->verdict == POOL_ACK && b->verdict == POOL_ACK)
         return true;
     return a->lot->queue == b->lot->queue && a->verdict == b->verdict &&
-           a->delay_ms == b->delay_ms;
+           a->delay_ms == b->delay_ms && !a->reason && !b->reason;
 }
 
 /* ---- scripts ---------------------------------------------------------- */
@@ -200,6 +200,8 @@ static void put_change(settling *t, sending *g, const char *how, int64_t ms)
     put(t, leat_str(q->fifo ? "1" : "0"));
     put(t, leat_str(how));
     put(t, leat__arg_int(g->ms, ms));
+    const char *reason = t->slot[g->from]->reason;
+    put(t, leat_str(reason ? reason : ""));
     for (size_t i = g->from; i < g->to; i++)
         put(t, t->slot[i]->receipt);
 }
@@ -308,6 +310,8 @@ static void tell(settling *t)
         leat_code code = t->slot[i]->outcome;
         some_stale |= code == LEAT_ESTALE;
         const leat_error *e = code == LEAT_ESTALE ? &stale : &t->bad;
+        leat__free(t->slot[i]->reason);
+        t->slot[i]->reason = NULL;
         leat__source_settled(&s->base, &t->slot[i]->d,
                              code == LEAT_OK ? NULL : e);
     }

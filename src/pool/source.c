@@ -17,7 +17,8 @@
 enum {
     SOON_NS = 5000000,  /* a lot done by then makes the next one larger  */
     LONG_NS = 20000000, /* and after that smaller                        */
-    SWEEP_NS = 1000000000
+    SWEEP_NS = 1000000000,
+    REASON_MAX = 255
 };
 
 static const leat_source_ops ops;
@@ -52,8 +53,15 @@ static void tick_locked(pool_source *s, int64_t now_ns)
     s->lately_ns = now_ns;
 }
 
-/* So many queues more; 0: all that are wanted are here.  *starved: then the
- * next that is done with hints. */
+/* Many more than workers are topped up when half of them are done with: a few
+ * at a time would cost as many scripts. */
+static size_t refill_at(const pool_source *s, size_t max)
+{
+    return max > 4 * (size_t)s->opts.workers ? max / 2 : max - 1;
+}
+
+/* So many queues more; 0: all that are wanted are here, and when few enough are
+ * left the waiter is hinted. */
 static size_t wanted(pool_source *s, bool *interrupted)
 {
     pthread_mutex_lock(&s->lock);
@@ -61,9 +69,11 @@ static size_t wanted(pool_source *s, bool *interrupted)
     size_t max = (size_t)s->opts.workers + s->lately[0] + s->lately[1];
     max = max < POOL_QUEUES_MAX ? max : POOL_QUEUES_MAX;
     size_t n = max > s->busy ? max - s->busy : 0;
-    if (s->due >= POOL_DUE_MAX)
+    s->hungry = SIZE_MAX;
+    if (s->busy > refill_at(s, max) || s->due >= POOL_DUE_MAX) {
+        s->hungry = refill_at(s, max);
         n = 0;
-    s->starved = n == 0;
+    }
     *interrupted = s->interrupted;
     s->interrupted = false;
     pthread_mutex_unlock(&s->lock);
@@ -181,9 +191,21 @@ static bool done_locked(pool_source *s, int64_t now_ns)
     tick_locked(s, now_ns);
     s->lately[0]++;
     s->busy--;
-    bool hungry = s->starved;
-    s->starved = false;
+    bool hungry = s->hungry != SIZE_MAX && s->busy <= s->hungry;
+    if (hungry)
+        s->hungry = SIZE_MAX;
     return hungry;
+}
+
+/* Of a failure; without memory there is none. */
+static char *keep_reason(const leat__settlement *how)
+{
+    char text[REASON_MAX + 1];
+    if (!how->reason || (how->verdict != LEAT__SETTLE_NACK &&
+                         how->verdict != LEAT__SETTLE_REJECT))
+        return NULL;
+    snprintf(text, sizeof text, "%s", how->reason);
+    return leat__strdup(text, NULL);
 }
 
 static void settle(leat_source *base, leat_delivery *d,
@@ -197,6 +219,8 @@ static void settle(leat_source *base, leat_delivery *d,
     slot->delay_ms = how->by_policy ? s->opts.retry_ms : how->delay_ms;
     if (slot->delay_ms > LEAT_VISIBILITY_MAX_MS)
         slot->delay_ms = LEAT_VISIBILITY_MAX_MS;
+
+    slot->reason = keep_reason(how);
 
     pthread_mutex_lock(&s->lock);
     slot->out = false;

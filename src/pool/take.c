@@ -12,6 +12,7 @@
 #include "redis/client.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -52,6 +53,8 @@ struct pool_taking {
     leat_bytes expire[5];
     leat_bytes args[HEAD * SHARDS + 2 * POOL_CANDIDATES];
     char counts[POOL_CANDIDATES][8];
+    pool_lot *got[2 * POOL_QUEUES_MAX + SHARDS];
+    size_t gots;
 };
 
 pool_taking *leat__pool_taking_new(leat_error *err)
@@ -341,10 +344,12 @@ static leat_code read_turn(void *arg, const leat_reply *r, leat_error *err)
     leat_code rc = leat__queue_expect(r, 0, err);
     drop_lots(t); /* of an answer without proof */
     const leat_reply *at = leat_reply_first(r);
-    for (size_t i = 0; rc == LEAT_OK && i + 3 <= n; i += 3) {
+    for (size_t i = 0; rc == LEAT_OK && i + 4 <= n; i += 4) {
         leat_bytes name = leat_reply_bytes(at);
         at = leat_reply_next(at);
         leat_bytes what = leat_reply_bytes(at);
+        at = leat_reply_next(at);
+        int64_t age = leat_reply_int(at);
         at = leat_reply_next(at);
         if (leat_bytes_eq(what, leat_str("e"))) {
             leat_bytes why = leat_reply_bytes(at);
@@ -353,6 +358,9 @@ static leat_code read_turn(void *arg, const leat_reply *r, leat_error *err)
                       (const char *)name.p, (int)why.n, (const char *)why.p);
         } else {
             rc = read_lot(t, name, what, at, err);
+            if (rc == LEAT_OK)
+                LEAT__ITEM(leat__list_last(&t->lots), pool_lot, link)
+                    ->age_ms = age;
         }
         at = leat_reply_next(at);
     }
@@ -465,6 +473,22 @@ static size_t plan_turns(pool_source *s, size_t chosen, bool crowded, int max)
     return n;
 }
 
+static int by_age(const void *a, const void *b)
+{
+    const pool_lot *x = *(pool_lot *const *)a, *y = *(pool_lot *const *)b;
+    return x->age_ms < y->age_ms ? 1 : x->age_ms > y->age_ms ? -1 : 0;
+}
+
+/* Of all shards, in the order in which they waited. */
+static void line_up(pool_source *s)
+{
+    pool_taking *t = s->taking;
+    qsort(t->got, t->gots, sizeof *t->got, by_age);
+    for (size_t i = 0; i < t->gots; i++)
+        leat__list_push(&s->fresh, &t->got[i]->link);
+    t->gots = 0;
+}
+
 static void take_lots(pool_source *s, shard_turn *t)
 {
     int64_t now = leat__now_ns();
@@ -482,7 +506,13 @@ static void take_lots(pool_source *s, shard_turn *t)
         lot->out = lot->n;
     }
     pthread_mutex_unlock(&s->lock);
-    leat__list_move_all(&s->fresh, &t->lots);
+    pool_taking *all = s->taking;
+    while (!leat__list_empty(&t->lots)) {
+        if (all->gots == sizeof all->got / sizeof *all->got)
+            line_up(s);
+        all->got[all->gots++] = LEAT__ITEM(leat__list_pop(&t->lots), pool_lot,
+                                           link);
+    }
 }
 
 /* True: somebody got something, or is worth another look. */
@@ -512,6 +542,7 @@ static bool after_turns(pool_source *s, size_t calls, leat_error *err,
         some = true;
         take_lots(s, turn);
     }
+    line_up(s);
     return some;
 }
 

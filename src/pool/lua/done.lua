@@ -38,7 +38,8 @@ local all = try('ZADD', KEYS[1], 'XX', 'CH', unpack(mark)) == total
 if all then
     call('ZREM', KEYS[1], unpack(members))
 end
-local out, bad, served, told = { 0 }, false, {}, {}
+local out, bad, served, acks = { 0 }, false, {}, {}
+local time = string.format('%.0f', now)
 for l = 1, #lots do
     local lot = lots[l]
     local key, ids, mine, was = base .. lot.queue, {}, {}, #out
@@ -65,18 +66,18 @@ for l = 1, #lots do
         end
     elseif #ids > 0 then
         try('HINCRBY', key .. ':stat', 'acked', #ids)
-        told[#told + 1] = { lot, ids, mine }
+        acks[#acks + 1] = { lot, ids, mine }
     end
     if lot.free then
-        served[#served + 1] = now
+        served[#served + 1] = time
         served[#served + 1] = lot.queue
     end
 end
 if fifos then
 --#include "queue/tell.lua"
 --#include "queue/back.lua"
-    for t = 1, #told do
-        local lot, mine = told[t][1], told[t][3]
+    for t = 1, #acks do
+        local lot, mine = acks[t][1], acks[t][3]
         for k = 1, lot.fifo and #mine or 0 do
             local group = ARGV[lot.at + 2 * lot.n + mine[k]]
             free_group(lot.queue, group, false)
@@ -92,10 +93,10 @@ if #served > 0 then
 end
 
 local telling = logged or how == '2'
-if how == '1' and not logged and #told > 0 then
+if how == '1' and not logged and #acks > 0 then
     local channels = { sub(base, 1, find(base, ':{q/', 1, true)) .. 'events' }
-    for t = 1, #told do
-        channels[t + 1] = base .. told[t][1].queue .. ':events'
+    for t = 1, #acks do
+        channels[t + 1] = base .. acks[t][1].queue .. ':events'
     end
     local s = try('PUBSUB', 'NUMSUB', unpack(channels))
     telling = s.err or try('PUBSUB', 'NUMPAT') ~= 0
@@ -105,8 +106,8 @@ if how == '1' and not logged and #told > 0 then
 end
 if telling then
 --#include "queue/tell.lua"
-    for t = 1, #told do
-        local lot, ids = told[t][1], told[t][2]
+    for t = 1, #acks do
+        local lot, ids = acks[t][1], acks[t][2]
         for k = 1, #ids do
             tell(how, lot.log, 'acked', lot.queue, ids[k])
         end

@@ -16,9 +16,9 @@ local t = call('TIME')
 local at = t[1] * 1000 + (t[2] - t[2] % 1000) / 1000
 local most, named, out = ARGV[1] - 1, ARGV[2] == '1', {}
 
--- As queue/clock.lua, which may write: with or without an offset.
+-- See queue/clock.lua.
 local function clock(kept)
-    if not kept then
+    if not kept or kept == t[1] then
         return at < 1e12 and at + 1e12 or at
     end
     local p = find(kept, ' ', 1, true) or #kept + 1

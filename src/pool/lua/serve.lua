@@ -11,9 +11,9 @@ local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
 --          nothing of it is in flight elsewhere
 --        7 so many messages of a queue   8 so many of all
 --        9... queue, messages: those with a number of their own
--- result [queue, what, messages, ...]: messages as take.lua tells them; what: ''
---        or 'f' a fifo queue, 'l' its events are logged, 'e' it cannot be served
---        and messages is why
+-- result [queue, what, age, messages, ...]: messages as take.lua tells them;
+--        what: '' or 'f' a fifo queue, 'l' its events are logged, 'e' it cannot
+--        be served and messages is why; age: for how many ms it waited
 --
 -- ready -> in flight, dead (too many receives) or dropped (too old).  A queue
 -- that has more, or is found busy, stays in `work` and is put off until what is
@@ -26,16 +26,19 @@ local limit, each, room = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]
 local nonce = '/' .. ARGV[2] .. '.' .. ARGV[3]
 local dead, spread, how = false, true, ARGV[4]
 local out, names, due, put, gone, quiet = {}, {}, {}, {}, {}, {}
-local logged = false
+-- To make text of a time costs more than to look it up.
+local logged, times = false, {}
+local busy_at = string.format('%.0f', now + BUSY_MS)
 
 local function settings(key)
     return call('HMGET', key .. ':conf', 'created', 'gone', 'hide', 'receives',
                 'ttl', 'fifo', 'events')
 end
 
-local function add(queue, fifo, log, messages)
+local function add(queue, fifo, log, age, messages)
     out[#out + 1] = queue
     out[#out + 1] = (fifo and 'f' or '') .. (log and 'l' or '')
+    out[#out + 1] = age
     out[#out + 1] = messages
 end
 
@@ -52,7 +55,7 @@ local function remember(queue, first)
     local done, out = string.format('%.0f', first + hide), { 0, hide }
 --#include "queue/again.lua"
     if #out > 2 then
-        add(queue, fifo, conf[7] == '1', out)
+        add(queue, fifo, conf[7] == '1', 0, out)
     end
 end
 if done then
@@ -87,6 +90,8 @@ local function take(queue, key, list, stat, head, got, hide)
 --#include "queue/entries.lua"
     local bodies = call('HMGET', key .. ':body', unpack(ids))
     local score = now + hide
+    local first = times[score] or string.format('%.0f', score)
+    times[score] = first
     for i = 1, #ids do
         if bodies[i] then
             lot[n + 3], lot[n + 4] = got[i], bodies[i]
@@ -98,7 +103,7 @@ local function take(queue, key, list, stat, head, got, hide)
     end
     call('LTRIM', list, #ids, -1)
     for i = 3, n + 2, 2 do
-        due[#due + 1] = score + (i - 3) / 2000
+        due[#due + 1] = i == 3 and first or score + (i - 3) / 2000
         due[#due + 1] = lot[i]
     end
     if n < 2 * #ids then
@@ -125,7 +130,7 @@ local function allowed(queue, key, stat, conf)
         later(queue, st[4])
         return 0
     elseif fly >= limit then
-        later(queue, now + BUSY_MS)
+        later(queue, busy_at)
         return 0
     end
     local max = own[queue] or each
@@ -133,7 +138,7 @@ local function allowed(queue, key, stat, conf)
     return max < room and max or room, fly
 end
 
-local function turn(queue)
+local function turn(queue, score)
     local key = base .. queue
     local list, stat, head = key .. ':ready', key .. ':stat', 'v/' .. queue .. '/'
     local conf = settings(key)
@@ -170,7 +175,7 @@ local function turn(queue)
     local n = (#lot - 2) / 2
     if more then
         later(queue, (n == 0 or (limit > 1 and fly + n < limit)) and now + 1 or
-              now + BUSY_MS)
+              busy_at)
     else
         gone[#gone + 1] = queue
     end
@@ -178,8 +183,8 @@ local function turn(queue)
         room = room - n
         names[#names + 1] = queue
         logged = logged or conf[7] == '1'
-        quiet[#out + 3] = plain
-        add(queue, fifo, conf[7] == '1', lot)
+        quiet[#out + 4] = plain
+        add(queue, fifo, conf[7] == '1', math.floor(now - score), lot)
     end
 end
 
@@ -200,13 +205,15 @@ local want = tonumber(ARGV[1])
 for _ = 1, ROUNDS do
     local left = want - #names
     local all = left > 0 and room > 0 and
-        call('ZRANGEBYSCORE', work, '-inf', now, 'LIMIT', 0, left) or {}
-    for i = 1, room > 0 and #all or 0 do
-        local ok, e = pcall(turn, all[i])
+        call('ZRANGEBYSCORE', work, '-inf', now, 'WITHSCORES', 'LIMIT', 0,
+             left) or {}
+    for i = 1, #all, 2 do
+        local ok, e = pcall(turn, all[i], all[i + 1])
         if not ok then
             later(all[i], now + WRONG_MS)
             out[#out + 1] = all[i]
             out[#out + 1] = 'e'
+            out[#out + 1] = 0
             out[#out + 1] = type(e) == 'table' and e.err or tostring(e)
         end
         if room == 0 then
@@ -246,9 +253,9 @@ if how == '1' and not logged then
 end
 if telling then
 --#include "queue/tell.lua"
-    for i = 1, #out, 3 do
-        local lot = out[i + 2]
-        for j = 3, quiet[i + 2] and #lot or 0, 2 do
+    for i = 1, #out, 4 do
+        local lot = out[i + 3]
+        for j = 3, quiet[i + 3] and #lot or 0, 2 do
             local rc, id = match(lot[j], '^v/[^/]*/(%d+)/%d+/(.*)/[^/]*$')
             tell(how, find(out[i + 1], 'l', 1, true), 'received', out[i], id, rc)
         end
