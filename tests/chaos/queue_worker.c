@@ -533,7 +533,8 @@ static leat_run *start_runner(leat_queue *q)
                            .max_in_flight = (int)o.in_flight,
                            .batch = (int)o.batch,
                            .log = { worker_log, NULL, (leat_level)o.log } };
-    leat_run *r = leat_run_start(leat_queue_source(q, NULL, &e), run_one, NULL,
+    leat_queue_source_opts how = { .visibility_ms = o.hide };
+    leat_run *r = leat_run_start(leat_queue_source(q, &how, &e), run_one, NULL,
                                  &opts, &e);
     if (!r)
         worker_die("run", &e);
@@ -570,6 +571,7 @@ static int consume_by_pool(leat_client *c)
 {
     leat_error e = { 0 };
     leat_pool_opts opts = { .workers = (int)o.threads,
+                            .visibility_ms = o.hide,
                             .log = { worker_log, NULL, (leat_level)o.log } };
     leat_pool *p = leat_pool_start(c, pool_one, NULL, &opts, &e);
     if (!p)

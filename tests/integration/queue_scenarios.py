@@ -325,7 +325,7 @@ def e1_jumps_of_the_servers_clock_stall_nothing(b):
     b.server(clock=clock, visibility=1000)
     b.consume("x", work=1, ack="batch")
     p = b.produce(0, rate=100)
-    for n, jump in enumerate((120, -3600, 0, 86400, 0)):
+    for n, jump in enumerate((120, -3600, 0, 3000, 0)):
         w = b.consume(f"v{n}", work=20)
         b.wait(lambda l: l.of(DELIVERY, f"v{n}"), "it has some")
         b.drop(w)
@@ -352,6 +352,28 @@ def e1_a_delay_begun_before_the_clock_went_back_is_not_put_off(b):
     b.drained(30)
     clock.set(0)
     b.end(twice=0)
+
+
+def asked_again_a_day_later(b, **settings):
+    clock = Clock(b.rig)
+    b.server(clock=clock, visibility=5000, **settings)
+    proxy = b.proxy()
+    proxy.order("rule dir=up command=EVALSHA:8 after do=half-open times=1")
+    p = b.produce(20, url=proxy.url, answer=500)
+    wait_for(lambda: proxy.fired() == 1, LONG, "an answer is lost")
+    clock.set(86400)
+    ends(p, 0)
+    b.consume("x")
+    b.end(twice=0)
+
+
+def e1_a_clock_that_goes_a_day_ahead_repeats_no_message_that_is_there(b):
+    """What the server remembers of calls is gone when it is asked again."""
+    asked_again_a_day_later(b)
+
+
+def e1_of_a_fifo_queue_neither(b):
+    asked_again_a_day_later(b, fifo=1)
 
 
 # ---- G: memory ------------------------------------------------------------

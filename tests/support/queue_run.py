@@ -95,7 +95,7 @@ class Poison:
         run.ledgers = Ledgers(run.rig.dir / "redriven")
         run.dir = run.ledgers.directory
         run.dir.mkdir()
-        members = [run.consumer(), run.consumer()]
+        members = [run.consumer(hide=600000), run.consumer(hide=600000)]
         rate = max(len(self.buried) // QUEUES, 1)
         for q in range(QUEUES):
             self.redrive_one(run, f"orders-{q}", rate)
@@ -238,6 +238,10 @@ class QueueOnOne(OneServer, QueueRun):
     def __init__(self, rig, o):
         self.start_server(rig)
         super().__init__(rig, o)
+
+    def jumps(self):
+        """What a server remembers of calls is forgotten after an hour."""
+        return 120, -3600, 3000
 
     def fill_memory(self, seconds, _r):
         """Sending is refused; all else goes on."""
