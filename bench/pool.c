@@ -4,10 +4,10 @@
  *   bench-pool               everything
  *   bench-pool pool.rate     what begins by that
  *
- * The rate of 10 workers over 100, 1,000 and 10,000 queues beside that over one,
- * in turn on one private server, over its Unix socket: the same messages, sent
- * before the pool starts, and handlers that do nothing.  Then what 10,000 idle
- * queues cost.
+ * The rate of 10 workers over 100, 1,000 and 10,000 queues beside that over
+ * one, in turn on one private server, over its Unix socket: the same messages,
+ * sent before the pool starts, and handlers that do nothing.  Then what 10,000
+ * idle queues cost.
  */
 #include "bench.h"
 #include "support/redis.h"
@@ -148,7 +148,7 @@ static double info(work *w, const char *section, const char *field)
 {
     redisReply *r = redis_raw(w->server, "INFO %s", section);
     const char *at = r && r->str ? strstr(r->str, field) : NULL;
-    double v = at ? atof(at + strlen(field)) : -1;
+    double v = at ? strtod(at + strlen(field), NULL) : -1;
     freeReplyObject(r);
     return v;
 }

@@ -2,9 +2,9 @@
  * choose.h: whose turn it is, of queues that wait in many shards.
  *
  * Each shard tells for how long its queues wait, the longest first, and perhaps
- * not of all of them.  Chosen are those that wait longest of all: a queue that a
- * shard did not tell of waits no longer than the last it told of, so nobody is
- * chosen who waits less than that.  Pure.
+ * not of all of them.  Chosen are those that wait longest of all: a queue that
+ * a shard did not tell of waits no longer than the last it told of, so nobody
+ * is chosen who waits less than that.  Pure.
  */
 #ifndef LEAT_POOL_CHOOSE_H
 #define LEAT_POOL_CHOOSE_H

@@ -8,7 +8,7 @@
  *   settle.c  a thread that sends what was settled, many queues in one script
  *   queues.c  what is known of each queue
  *
- * Nothing of a pool is on the server: it serves what keys.h of queue/ describes.
+ * Nothing of a pool is on the server: it serves what queue/keys.h describes.
  * Who waits stands in the shards' `work`, with the time since; one look asks all
  * shards (of one server in one script, of a cluster in one for each shard, in
  * one round trip), then those whose turn it is are served, in one script a

@@ -30,9 +30,9 @@ GROUP = "billing"
 ME, OTHER, DEAD = "a" * 32, "b" * 32, "d" * 32
 KEEP = 86400000
 LANE = "0123456789abcdef"
-READ_ONLY = {"admin/pending", "redis/clock", "redis/probe", "topic/alive",
-             "topic/count", "topic/due", "topic/lanes", "topic/look",
-             "topic/sample", "topic/there"}
+READ_ONLY = {"admin/pending", "pool/look", "redis/clock", "redis/probe",
+             "topic/alive", "topic/count", "topic/due", "topic/lanes",
+             "topic/look", "topic/sample", "topic/there"}
 
 
 # ---- what the scripts are given -------------------------------------------
@@ -349,7 +349,8 @@ def queue_ack(k):
 
 def queue_change(k):
     for n, (how, reason) in enumerate((("hide", ""), ("back", ""), ("free", ""),
-                                       ("fail", "no"), ("bury", "no"))):
+                                       ("fail", "no"), ("bury", "no"),
+                                       ("wait", ""), ("late", ""))):
         base, made, keys = shard(f"{k}{n}", receives=int(how == "fail"))
         yield queue_case(base, [
             *made, *bodies(base, 1, 2),
@@ -441,15 +442,47 @@ def queue_take(k):
     work = ["ZADD", "work", 1, "o"]
     yield lot({}, 0, 0, ready, work)
     yield lot({}, 1, 0, ["ZADD", "due", 1, flying(1), 2, "d/o/" + entry(2)],
-              work)
+              work, ["RPUSH", "o:dead", entry(3, 1)])
     yield lot({"receives": 2, "ttl": KEEP}, 2, 0,
               ["RPUSH", "o:ready", entry(1, 3, sent=LATER), entry(2),
                entry(3, sent=LATER)], work)
     yield lot({"fifo": 1}, 3, 0, ["RPUSH", "o:ready", "a", "b"],
               ["RPUSH", "o:g:a", entry(1, group="a"), entry(3, group="a")],
               ["RPUSH", "o:g:b", entry(2, group="b")], work)
-    yield lot({}, 4, 1, ["RPUSH", "o:dead", entry(1, 3), entry(2, 3)],
-              ["HSET", "o:why", "id1", "no"])
+    yield lot({}, 4, 1, ["RPUSH", "o:dead", entry(1, 3), entry(2, 3),
+                         entry(3, 3)], ["HSET", "o:why", "id1", "no"])
+
+
+def pool_serve(k):
+    """One at a time, many at once, worn ones, groups."""
+    for n, (settings, limit, ready) in enumerate((
+            ({}, 1, [entry(1), entry(2), entry(3)]),
+            ({}, 10, [entry(1), entry(2, 3), entry(3)]),
+            ({"receives": 2}, 1, [entry(1, 3), entry(2), entry(3)]),
+            ({"fifo": 1}, 1, ["a"]))):
+        base, made, keys = shard(f"{k}{n}", **settings)
+        group = [["RPUSH", base + "o:g:a", *(entry(i, group="a")
+                                             for i in (1, 2, 3))]]
+        yield queue_case(base, [
+            *made, *bodies(base, 1, 2, 3), ["ZADD", base + "work", 1, "o"],
+            ["RPUSH", base + "o:ready", *ready],
+            *(group if settings.get("fifo") else [])], keys,
+            2, LANE, 1, "2", 0, limit, 2, 10)
+
+
+def pool_done(k):
+    base, made, keys = shard(k)
+    yield queue_case(base, [
+        *made, *bodies(base, 1, 2), ["ZADD", base + "work", LATER, "o"],
+        ["ZADD", base + "due", LATER, flying(1), LATER, flying(2)]], keys,
+        "2", "0", "1", "o", "l", "1", 2, flying(1), flying(2), "id1", "id2")
+    base, made, keys = shard(k + "f", fifo=1)
+    yield queue_case(base, [
+        *made, *bodies(base, 1, 2), ["HSET", base + "o:busy", "a", "id1"],
+        ["RPUSH", base + "o:g:a", entry(2, group="a")],
+        ["ZADD", base + "due", LATER, flying(1, group="a")]], keys,
+        "2", "0", "1", "o", "fl", "1", 2, flying(1, group="a"),
+        flying(9, group="b"), "id1", "id9", "a", "b")
 
 
 def queue_look(*args):
@@ -462,6 +495,7 @@ def queue_look(*args):
 
 
 CASES = {
+    "pool/done": pool_done, "pool/serve": pool_serve,
     "queue/ack": queue_ack, "queue/change": queue_change,
     "queue/drop": queue_drop, "queue/expire": queue_expire,
     "queue/make": queue_make, "queue/peek": queue_look(10, "1"),

@@ -79,7 +79,7 @@ static int check_order(int i)
     redisReply *r = redis_raw(server, "LRANGE seen:q%d 0 -1", i);
     assert_non_null(r);
     for (size_t k = 0; k < r->elements; k++) {
-        int n = atoi(r->element[k]->str);
+        int n = (int)strtol(r->element[k]->str, NULL, 10);
         if (n != last + 1 && n > last)
             fail_msg("queue %d: %d came after %d", i, n, last);
         back += n <= last;

@@ -86,7 +86,7 @@ if delay > 0 then
     call('HINCRBY', key .. ':stat', 'late', n)
 elseif r == n then
     try('PUBLISH', key .. ':ready', '')
-    if call('ZADD', base .. 'work', 'NX', now, queue) == 1 then
+    if try('ZADD', base .. 'work', 'NX', now, queue) == 1 then
         try('PUBLISH', sub(base, 1, find(base, ':{q/', 1, true)) .. 'work', '')
     end
 end
