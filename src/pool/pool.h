@@ -9,9 +9,9 @@
  *   queues.c  what is known of each queue
  *
  * Nothing of a pool is on the server: it serves what queue/keys.h describes.
- * Who waits stands in the shards' `work`, with the time since; one look asks all
- * shards (of one server in one script, of a cluster in one for each shard, in
- * one round trip), then those whose turn it is are served, in one script a
+ * Who waits stands in the shards' `work`, with the time since; one look asks
+ * all shards (of one server in one script, of a cluster in one for each shard,
+ * in one round trip), then those whose turn it is are served, in one script a
  * shard.  Pools beside each other get different queues.
  *
  * With one worker a queue, all that a pool takes of it in a turn is one lot,
@@ -65,9 +65,9 @@ typedef struct pool_lot pool_lot;
 typedef enum pool_verdict {
     POOL_ACK,
     POOL_COMMITTED,
+    POOL_FREE,
     POOL_WAIT, /* failed, and its queue waits for it */
     POOL_LATE, /* failed, and its queue goes on      */
-    POOL_FREE,
     POOL_BACK,
     POOL_BURY
 } pool_verdict;
@@ -96,6 +96,7 @@ struct pool_lot {
     int64_t age_ms;  /* for how long its queue waited */
     pool_slot *back; /* to be given back together, the last first */
     bool marked;     /* by an extend                              */
+    bool stuck;      /* nobody knows whether something went back  */
     pool_slot slots[];
 };
 

@@ -2,8 +2,8 @@
  * settle.c: a thread that sends what was settled.
  *
  * What was settled while scripts were under way goes with the next ones: all
- * that is done in one script for each shard, and what failed or goes back in one
- * for each queue, all in one round trip.
+ * that is done in one script for each shard, and what failed or goes back in
+ * one for each queue, all in one round trip.
  *
  * To extend a message is to extend all of its lot that is still out, in one
  * script: they must expire together, should it come to that.  As this may hit
@@ -263,20 +263,52 @@ static void plan(settling *t, size_t from, size_t to)
     t->calls[i].n = t->used - before;
 }
 
+/* What failed is told once the server has what stood behind it: a short delay
+ * may be over before that, and it must come back in front.  If that is not sure
+ * it stays in flight, and the lot expires as a whole. */
+static bool is_stuck(settling *t, size_t from, size_t to)
+{
+    if (!t->slot[from]->lot->stuck)
+        return false;
+    for (size_t i = from; i < to; i++)
+        t->slot[i]->outcome = LEAT_EUNKNOWN;
+    return true;
+}
+
+static void find_stuck(settling *t)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        pool_slot *slot = t->slot[i];
+        if (slot->verdict == POOL_FREE && slot->outcome != LEAT_OK &&
+            slot->outcome != LEAT_ESTALE)
+            slot->lot->stuck = true;
+    }
+}
+
+static void send_part(settling *t, bool failed)
+{
+    for (size_t a = 0, b; a < t->n; a = b) {
+        for (b = a + 1; b < t->n; b++)
+            if (!one_script(t->slot[a], t->slot[b]))
+                break;
+        if ((t->slot[a]->verdict > POOL_FREE) == failed &&
+            !(failed && is_stuck(t, a, b)))
+            plan(t, a, b);
+    }
+    send_all(t);
+}
+
 static void send_slots(settling *t)
 {
     qsort(t->slot, t->n, sizeof *t->slot, by_script);
     if (!t->gentle)
         pthread_mutex_lock(&t->s->change);
-    for (size_t a = 0, b; a < t->n; a = b) {
-        for (b = a + 1; b < t->n; b++)
-            if (!one_script(t->slot[a], t->slot[b]))
-                break;
-        plan(t, a, b);
-    }
-    send_all(t);
-    if (!t->gentle)
+    send_part(t, false);
+    if (!t->gentle) {
+        find_stuck(t);
+        send_part(t, true);
         pthread_mutex_unlock(&t->s->change);
+    }
 }
 
 /* ---- the thread ------------------------------------------------------- */

@@ -1,9 +1,9 @@
 /*
  * source.c: a source over all queues of a prefix.
  *
- * Waiting has one place, the waiter: it is hinted when a queue of the prefix gets
- * something to do (by the sender's script), when a settlement lets one be served
- * again, when the receiver waits for a free worker and one is, and to interrupt.
+ * Waiting has one place, the waiter: it is hinted when a queue of the prefix
+ * gets something to do (by the sender's script), when a settlement lets one be
+ * served again, when the receiver waits for free workers, and to interrupt.
  */
 #include "base/fork.h"
 #include "base/mem.h"
@@ -231,7 +231,8 @@ static void settle(leat_source *base, leat_delivery *d,
     lot->out--;
     slot->last = lot->out == 0 || !leat__pool_serial(s);
     bool together = leat__pool_serial(s) &&
-                    (slot->verdict == POOL_FREE || slot->verdict == POOL_BACK);
+                    (slot->verdict == POOL_FREE || slot->verdict == POOL_BACK ||
+                     (slot->verdict == POOL_WAIT && s->base.ordered));
     if (together) {
         slot->next = lot->back;
         lot->back = slot;

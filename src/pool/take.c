@@ -17,7 +17,7 @@
 
 enum {
     SHARDS = LEAT__QUEUE_SHARDS,
-    FEW = 16,         /* queues that a shard tells of, at least */
+    HEADS = 4,        /* what look.lua tells of a shard before its queues */
     NAMED = 64,       /* so few queues are told by name         */
     REST_MS = 1000,   /* a shard that failed                    */
     CLUSTER_MS = 1000 /* for a shard that does not answer       */
@@ -47,7 +47,7 @@ struct pool_taking {
     queue_answer answers[2 * SHARDS];
     leat_bytes keys[SHARDS];
     pool_waiting waiting[POOL_CANDIDATES];
-    size_t n;
+    size_t n, waits; /* queues, of which it is told by the others */
     leat__buf names;
     int64_t next_ms; /* something of a shard happens then; -1: nothing */
     leat_bytes expire[5];
@@ -94,7 +94,7 @@ static int64_t patience_ns(const pool_source *s)
 typedef struct looking {
     pool_source *s;
     unsigned first; /* the shard of its first key */
-    size_t most;    /* queues of a shard          */
+    size_t step;    /* tells of every so manieth  */
     bool named;
     const unsigned *which; /* shards by key, or NULL */
 } looking;
@@ -119,8 +119,8 @@ static leat_code read_shard(const looking *l, pool_taking *t,
 {
     size_t each = l->named ? 2 : 1, n = leat_reply_len(r);
     const leat_reply *at = leat_reply_first(r);
-    int64_t k = n < 3 ? -1 : leat_reply_int(at);
-    if (k < 0 || k >= SHARDS || (n - 3) % each != 0)
+    int64_t k = n < HEADS ? -1 : leat_reply_int(at);
+    if (k < 0 || k >= SHARDS || (n - HEADS) % each != 0)
         return leat__queue_expect(r, SIZE_MAX, err);
     unsigned shard = l->which[(unsigned)k + l->first];
     shard_turn *turn = &t->turn[shard];
@@ -130,12 +130,16 @@ static leat_code read_shard(const looking *l, pool_taking *t,
     happens_in(t, leat_reply_int(at));
     at = leat_reply_next(at);
     happens_in(t, leat_reply_int(at));
-    size_t count = (n - 3) / each;
+    at = leat_reply_next(at);
+    size_t left = (size_t)leat_reply_int(at), count = (n - HEADS) / each;
     for (size_t i = 0; i < count && t->n < POOL_CANDIDATES; i++) {
         pool_waiting *w = &t->waiting[t->n++];
         at = leat_reply_next(at);
-        *w = (pool_waiting){ .age_ms = leat_reply_int(at), .shard = shard };
-        w->last = i + 1 == l->most;
+        *w = (pool_waiting){ .age_ms = leat_reply_int(at),
+                             .shard = shard,
+                             .count = left < l->step ? left : l->step };
+        left -= w->count;
+        t->waits += w->count;
         if (!l->named)
             continue;
         at = leat_reply_next(at);
@@ -166,6 +170,7 @@ static void begin(pool_taking *t, pool_source *s)
     t->expire[2] = leat_str("");
     t->expire[3] = t->expire[4] = leat_str("1");
     t->n = 0;
+    t->waits = 0;
     t->names.n = 0;
     t->next_ms = -1;
     for (unsigned i = 0; i < SHARDS; i++) {
@@ -195,7 +200,7 @@ static size_t plan_look(pool_source *s, looking *l, unsigned *which,
         which[keys++] = i;
     }
     for (size_t i = 0; i < keys; i += apart ? 1 : keys) {
-        l[calls] = (looking){ s, (unsigned)i, l->most, l->named, which };
+        l[calls] = (looking){ s, (unsigned)i, l->step, l->named, which };
         t->calls[calls] = (queue_call){ .client = s->client,
                                         .name = s->prefix,
                                         .key = t->keys[i],
@@ -203,7 +208,7 @@ static size_t plan_look(pool_source *s, looking *l, unsigned *which,
                                         .key_count = apart ? 0 : keys,
                                         .script = &leat__script_pool_look,
                                         .args = args,
-                                        .n = 2,
+                                        .n = 3,
                                         .read = read_look,
                                         .arg = &l[calls] };
         t->answers[calls] = (queue_answer){ .call = &t->calls[calls] };
@@ -243,18 +248,19 @@ static leat_code look(pool_source *s, size_t queues, leat_error *err)
 {
     looking l[SHARDS];
     unsigned which[SHARDS];
-    char most[LEAT__NUMBER];
-    size_t share = 2 * queues / SHARDS;
-    share = share > FEW ? share : FEW;
-    l[0].most = share < queues ? share : queues;
+    char most[LEAT__NUMBER], step[LEAT__NUMBER];
     l[0].named = s->opts.weight || s->told <= NAMED;
-    leat_bytes args[] = { leat__arg_int(most, (int64_t)l[0].most),
+    if (l[0].named && queues > NAMED)
+        queues = NAMED;
+    l[0].step = (queues + SHARDS - 1) / SHARDS;
+    leat_bytes args[] = { leat__arg_int(most, (int64_t)queues),
+                          leat__arg_int(step, (int64_t)l[0].step),
                           leat_str(l[0].named ? "1" : "0") };
     begin(s->taking, s);
     size_t calls = plan_look(s, l, which, args);
     leat__queue_calls(s->client, s->taking->answers, calls, patience_ns(s));
     name_them(s->taking);
-    s->told = s->taking->n;
+    s->told = s->taking->waits;
     return after_look(s, calls, err);
 }
 
@@ -447,7 +453,8 @@ static void add_call(pool_source *s, size_t *n, const leat__script *script,
 }
 
 /* What expired comes back first, then those whose turn it is. */
-static size_t plan_turns(pool_source *s, size_t chosen, bool crowded, int max)
+static size_t plan_turns(pool_source *s, size_t chosen, size_t queues,
+                         bool crowded, int max)
 {
     pool_taking *t = s->taking;
     size_t n = 0, used = 0;
@@ -462,7 +469,7 @@ static size_t plan_turns(pool_source *s, size_t chosen, bool crowded, int max)
         if (!ask)
             continue;
         turn->queues = turn->queues > 0 ? turn->queues : 1;
-        size_t room = chosen > 0 ? (size_t)max * turn->queues / chosen : 1;
+        size_t room = queues > 0 ? (size_t)max * turn->queues / queues : 1;
         turn->args = t->args + used;
         plan_turn(s, turn, room > 0 ? room : 1);
         add_counts(s, turn, chosen, crowded);
@@ -569,15 +576,14 @@ static int hand_out(pool_source *s, leat_delivery **out, int max)
     return n;
 }
 
-static size_t choose(pool_source *s, size_t queues, bool *crowded)
+/* How many lots; *queues, which were asked for: how many they are. */
+static size_t choose(pool_source *s, size_t *queues, bool *crowded)
 {
     pool_taking *t = s->taking;
-    size_t chosen = leat__pool_choose(t->waiting, t->n, queues);
-    *crowded = chosen < t->n;
+    size_t chosen = leat__pool_choose(t->waiting, t->n, *queues, queues);
+    *crowded = *queues < t->waits;
     for (size_t i = 0; i < chosen; i++)
-        t->turn[t->waiting[i].shard].queues++;
-    for (size_t i = 0; i < t->n; i++)
-        *crowded |= t->waiting[i].last;
+        t->turn[t->waiting[i].shard].queues += t->waiting[i].count;
     return chosen;
 }
 
@@ -592,9 +598,9 @@ int leat__pool_take(pool_source *s, size_t queues, leat_delivery **out, int max,
     leat_code rc = look(s, queues, err);
     if (rc != LEAT_OK)
         return -1;
-    size_t chosen = choose(s, queues < (size_t)max ? queues : (size_t)max,
-                           &crowded);
-    size_t calls = plan_turns(s, chosen, crowded, max);
+    queues = queues < (size_t)max ? queues : (size_t)max;
+    size_t chosen = choose(s, &queues, &crowded);
+    size_t calls = plan_turns(s, chosen, queues, crowded, max);
     if (calls > 0) {
         leat__queue_calls(s->client, s->taking->answers, calls, patience_ns(s));
         some = after_turns(s, calls, err, &rc);

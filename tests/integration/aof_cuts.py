@@ -30,9 +30,10 @@ GROUP = "billing"
 ME, OTHER, DEAD = "a" * 32, "b" * 32, "d" * 32
 KEEP = 86400000
 LANE = "0123456789abcdef"
-READ_ONLY = {"admin/pending", "pool/look", "redis/clock", "redis/probe",
-             "topic/alive", "topic/count", "topic/due", "topic/lanes",
-             "topic/look", "topic/sample", "topic/there"}
+READ_ONLY = {"admin/pending", "pool/look", "queue/owl_peek",
+             "queue/owl_stats", "redis/clock", "redis/probe", "topic/alive",
+             "topic/count", "topic/due", "topic/lanes", "topic/look",
+             "topic/sample", "topic/there"}
 
 
 # ---- what the scripts are given -------------------------------------------
@@ -494,8 +495,86 @@ def queue_look(*args):
     return make_cases
 
 
+# ---- redowl's: derived from that of what is in flight
+
+def owl_case(k, before, *args):
+    """Keys in `before` are named without their base."""
+    base = k + ":o:"
+    keys = [base + x for x in (
+        "inflight", "ready", "dlq", "receipt", "dlq_inflight", "lane:" + LANE,
+        "msg:id1", "msg:id2", "msg:id3")]
+    return [[x[0], base + x[1], *x[2:]] for x in before], keys[:1], args, keys
+
+
+def owl_messages(rc, *numbers):
+    return [["HSET", f"msg:id{i}", "body", "eA==", "attrs", "null", "rc", rc,
+             "created_at_ms", 1700000000000 + i] for i in numbers]
+
+
+def owl_flying(when):
+    """One in flight, and a dead letter."""
+    return [*owl_messages(1, 1, 2), ["HSET", "receipt", "r1", "id1", "r2",
+                                     "id2"],
+            ["ZADD", "inflight", when, "r1"],
+            ["ZADD", "dlq_inflight", when, "r2"]]
+
+
+def owl_ack(k):
+    yield owl_case(k, owl_flying(LATER), "o", "2", "0", "0", 0, "r1", "r2",
+                   "r9", "", "", "")
+
+
+def owl_change(k):
+    for n, (how, reason) in enumerate((("hide", ""), ("back", ""), ("free", ""),
+                                       ("fail", "no"), ("bury", "no"))):
+        yield owl_case(f"{k}{n}", owl_flying(LATER), "o", "2", "0", "0", how,
+                       5000, reason, "r1", "r2", "r9")
+
+
+def owl_drop(k):
+    for n, what in enumerate(("ready", "dead", "due", "end")):
+        yield owl_case(f"{k}{n}", [
+            *owl_flying(LATER), *owl_messages(0, 3),
+            ["RPUSH", "dlq" if what == "dead" else "ready", "id3"]],
+            "o", what, 100, "0", "1")
+
+
+def owl_expire(k):
+    yield owl_case(k, [*owl_flying(1), *owl_messages(0, 3),
+                       ["HSET", "receipt", "r3", "id3", "r4", "gone"],
+                       ["ZADD", "inflight", 2, "r3", 3, "r4"]],
+                   100, "2", ME, KEEP, "0")
+
+
+def owl_redrive(k):
+    yield owl_case(k, [*owl_messages(3, 1, 2),
+                       ["HSET", "msg:id2", "reason", "no"],
+                       ["RPUSH", "dlq", "gone", "id1", "id2"]],
+                   "o", LANE, 7, "2", 10)
+
+
+def owl_send(k):
+    yield owl_case(k, [], "o", LANE, 1, "2", 0,
+                   "id1", "4\nnulleA==", "", "", 0, 0,
+                   "id2", "4\nnulleA==", "", "", 5000, 1)
+
+
+def owl_take(k):
+    """What is due first, worn, and without message; of the dead letters."""
+    for dead in ("0", "1"):
+        yield owl_case(k + dead, [
+            *owl_flying(1), ["HSET", "msg:id1", "rc", 2],
+            *owl_messages(0, 3),
+            ["RPUSH", "dlq" if dead == "1" else "ready", "gone", "id3"]],
+            "o", LANE, 1, "2", 5, 5000, 10, dead, 2)
+
+
 CASES = {
     "pool/done": pool_done, "pool/serve": pool_serve,
+    "queue/owl_ack": owl_ack, "queue/owl_change": owl_change,
+    "queue/owl_drop": owl_drop, "queue/owl_expire": owl_expire,
+    "queue/owl_redrive": owl_redrive, "queue/owl_send": owl_send,
+    "queue/owl_take": owl_take,
     "queue/ack": queue_ack, "queue/change": queue_change,
     "queue/drop": queue_drop, "queue/expire": queue_expire,
     "queue/make": queue_make, "queue/peek": queue_look(10, "1"),

@@ -1,11 +1,12 @@
 -- look.lua: which shards have queues to serve.
 --
 -- KEYS   1... the index of deadlines of each shard that is asked for
--- ARGV   1 tell of so many queues of a shard   2 '1': and their names
+-- ARGV   1 so many queues are wanted   2 tell of every so manieth that waits
+--        3 '1': and its name
 -- result for each shard with anything: [which, counted from 0, ms until its next
 --        deadline or -1, ms until a queue that was put off is to be looked at or
---        -1, then for each queue that waits, the longest first, for how many ms,
---        and its name if asked for]
+--        -1, how many wait, then for every so manieth of them, the first first,
+--        for how many ms it does, and its name if asked for]
 --
 -- Reads only.  A queue's score is when it came or was served last; one that lies
 -- ahead belongs to a queue that was put off.  As queues of all shards are
@@ -14,7 +15,8 @@ local call = redis.call
 local sub, find = string.sub, string.find
 local t = call('TIME')
 local at = t[1] * 1000 + (t[2] - t[2] % 1000) / 1000
-local most, named, out = ARGV[1] - 1, ARGV[2] == '1', {}
+local most, step, named, out = tonumber(ARGV[1]), tonumber(ARGV[2]),
+    ARGV[3] == '1', {}
 
 -- See queue/clock.lua.
 local function clock(kept)
@@ -37,17 +39,23 @@ for k = 1, #KEYS do
             due = math.ceil(head[2] - now)
             due = due > 0 and due or 0
         end
-        local all = call('ZRANGE', base .. 'work', 0, most, 'WITHSCORES')
-        local one = { k - 1, due, later }
-        for i = 2, #all, 2 do
-            local age = now - all[i]
-            if age < 0 then
-                one[3] = math.ceil(-age)
-                break
-            end
-            one[#one + 1] = math.floor(age)
+        local work, time = base .. 'work', string.format('%.0f', now)
+        local n = call('ZCOUNT', work, '-inf', time)
+        if n < most then
+            local next = call('ZRANGEBYSCORE', work, '(' .. time, '+inf',
+                              'WITHSCORES', 'LIMIT', 0, 1)
+            later = next[2] and math.ceil(next[2] - now) or -1
+        end
+        n = n < most and n or most
+        local one = { k - 1, due, later, n }
+        local all = step == 1 and n > 0 and
+            call('ZRANGE', work, 0, n - 1, 'WITHSCORES')
+        for i = 0, n - 1, step do
+            local at = all and 2 * i + 1 or 1
+            local some = all or call('ZRANGE', work, i, i, 'WITHSCORES')
+            one[#one + 1] = math.floor(now - some[at + 1])
             if named then
-                one[#one + 1] = all[i - 1]
+                one[#one + 1] = some[at]
             end
         end
         out[#out + 1] = one

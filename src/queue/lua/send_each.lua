@@ -57,7 +57,9 @@ for i = 6, #ARGV, 6 do
     end
 end
 
--- The duplicates; of a call that was done before, those it found then.
+-- The duplicates; of a call that was done before, those it found then.  A lane
+-- whose memory is gone (see send.lua) may have sent any of them before.
+local forgot = not was and ARGV[3] ~= '1'
 local out, new, seen, longest = { 0, 0 }, {}, {}, 0
 for i = 6, #ARGV, 6 do
     local id, dedup, first = ARGV[i], ARGV[i + 3], false
@@ -66,7 +68,7 @@ for i = 6, #ARGV, 6 do
         first = first ~= id and first
         seen['d' .. dedup] = seen['d' .. dedup] or id
     end
-    if not first and ARGV[i + 5] == '1' and not done and
+    if not first and (ARGV[i + 5] == '1' or forgot) and not done and
         (seen['i' .. id] or call('HEXISTS', key .. ':body', id) == 1) then
         first = id
     end
