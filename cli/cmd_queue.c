@@ -14,9 +14,17 @@ bool wants_record(cli *c)
     return value_find(c, "output")->origin == FROM_FLAG;
 }
 
+static bool is_redowl(cli *c)
+{
+    const value *v = value_find(c, "profile");
+    return v && v->text && strcmp(v->text, "redowl") == 0;
+}
+
 leat_queue_opts queue_opts(cli *c)
 {
     return (leat_queue_opts){ .prefix = value_text(c, "namespace"),
+                              .profile = is_redowl(c) ? LEAT_QUEUE_REDOWL
+                                                      : LEAT_QUEUE_NATIVE,
                               .must_exist = true,
                               .no_reaper = true,
                               .log = report_logger() };
@@ -45,8 +53,9 @@ static void free_names(names *n)
 static char *near_queue(cli *c, leat_client *client, const char *name)
 {
     names n = { 0 };
-    (void)leat_queue_list(client, value_text(c, "namespace"), add_name, &n,
-                          NULL);
+    if (!is_redowl(c)) /* which has no list of them */
+        (void)leat_queue_list(client, value_text(c, "namespace"), add_name, &n,
+                              NULL);
     const char *near = nearest(name, (const char *const *)n.name, n.count);
     char *text = near ? format("did you mean '%s'?", near)
                       : copy("leat queue ls lists them, leat queue create "
@@ -404,7 +413,7 @@ static void put_stats(output *out, const char *name, const leat_queue_stats *s)
     output_number(out, s->expired);
     output_number(out, s->purged);
     output_number(out, s->lost);
-    output_number(out, s->created_ms);
+    bound(out, s->created_ms);
     put_settings(out, &s->settings);
 }
 

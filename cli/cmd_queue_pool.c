@@ -8,7 +8,7 @@
 
 enum { LOOK_MS = 20, IDLE_MS = 250 };
 
-/* Until a signal, the count or idleness. */
+/* Until a signal, the count, idleness or a failure for good. */
 static void wait_for_end(working *w, leat_pool *p)
 {
     const char *text = value_text(w->c, "until-idle");
@@ -23,7 +23,7 @@ static void wait_for_end(working *w, leat_pool *p)
         if (now.received != before || now.running)
             since = t;
         before = now.received;
-        if (text && t - since > idle * 1000000)
+        if (now.failed || (text && t - since > idle * 1000000))
             return;
         sleep_ms(LOOK_MS);
     }

@@ -886,6 +886,22 @@ const command commands[] = {
       .options = queue_watch_options,
       .examples = queue_watch_examples,
       .run = run_queue_watch },
+    { .noun = "queue",
+      .verb = "pool",
+      .aliases = "work",
+      .args = "[NAMESPACE] --exec CMD [ARGS...]",
+      .max_args = 1,
+      .summary = "run a program for the messages of all queues",
+      .text = "Of a namespace, or without one of leat: queues that are there, "
+              "and those that are made later.  The messages of a queue are "
+              "handled in order, one at a time; queues beside each other, "
+              "each in its turn.  Any number of pools share the work.  The "
+              "program is run, and its exit code means, as with 'leat queue "
+              "receive --exec'.",
+      .options = queue_pool_options,
+      .examples = queue_pool_examples,
+      .run = run_queue_pool,
+      .rest = true },
     { .noun = "completion",
       .args = "SHELL",
       .min_args = 1,

@@ -7,7 +7,8 @@
 #define NAMESPACE                                                              \
     {                                                                          \
         "namespace", 'N', VALUE_TEXT, "NAME", NULL, NULL, false, false,        \
-            "The prefix of the queues' keys; without it, leat."                \
+            "The prefix of the queues' keys; without it, that of the "         \
+            "profile: leat."                                                   \
     }
 
 #define DEAD(help)                                                             \
@@ -23,6 +24,17 @@
 #define TIME(name, initial, help)                                              \
     {                                                                          \
         name, 0, VALUE_DURATION, "TIME", initial, NULL, false, false, help     \
+    }
+
+/* Of all that work on one queue. */
+#define WHOSE                                                                  \
+    NAMESPACE,                                                                 \
+    {                                                                          \
+        "profile", 0, VALUE_CHOICE, "NAME", "native", "native redowl", false,  \
+            false,                                                             \
+            "Whose keys: leat's own, or those of redowl, for queues that are " \
+            "shared with Go programs; these keep no settings, and need not "   \
+            "be made."                                                         \
     }
 
 /* What is kept with a queue; `none` says what 0 means. */
@@ -130,7 +142,7 @@ const option queue_alter_options[] = {
 const option queue_ls_options[] = { NAMESPACE, { 0 } };
 
 const option queue_stats_options[] = {
-    NAMESPACE,
+    WHOSE,
     { "watch", 'w', VALUE_NONE, NULL, NULL, NULL, false, false,
       "Look again and again, until a signal." },
     { "interval", 'i', VALUE_DURATION, "TIME", "2s", NULL, false, false,
@@ -139,7 +151,7 @@ const option queue_stats_options[] = {
 };
 
 const option queue_send_options[] = {
-    NAMESPACE,
+    WHOSE,
     TIME("delay", NULL,
          "Hide every message so long before it can be received; 0: not at "
          "all, whatever the queue says."),
@@ -169,7 +181,7 @@ const option queue_send_options[] = {
 };
 
 const option queue_receive_options[] = {
-    NAMESPACE,
+    WHOSE,
     MAX('n', NULL,
         "Receive at most this many, up to 1000.  Without it, one; with --exec "
         "without a limit."),
@@ -188,18 +200,18 @@ const option queue_receive_options[] = {
     { 0 },
 };
 
-const option queue_ack_options[] = { NAMESPACE, { 0 } };
-const option queue_change_options[] = { NAMESPACE, { 0 } };
+const option queue_ack_options[] = { WHOSE, { 0 } };
+const option queue_change_options[] = { WHOSE, { 0 } };
 
 const option queue_reject_options[] = {
-    NAMESPACE,
+    WHOSE,
     { "reason", 0, VALUE_TEXT, "TEXT", NULL, NULL, false, false,
       "Why; kept with the dead letter." },
     { 0 },
 };
 
 const option queue_peek_options[] = {
-    NAMESPACE,
+    WHOSE,
     MAX('n', "10", "Show at most this many, up to 1000."),
     DEAD("Look at the dead letters."),
     PRINTING,
@@ -207,7 +219,7 @@ const option queue_peek_options[] = {
 };
 
 const option queue_redrive_options[] = {
-    NAMESPACE,
+    WHOSE,
     MAX('n', NULL, "At most this many; without it, all that are there now."),
     { "rate", 0, VALUE_COUNT, "N", NULL, NULL, false, false,
       "At most this many a second." },
@@ -216,21 +228,21 @@ const option queue_redrive_options[] = {
 };
 
 const option queue_purge_options[] = {
-    NAMESPACE,
+    WHOSE,
     DEAD("Drop the dead letters, and nothing else."),
     { 0 },
 };
 
-const option queue_rm_options[] = { NAMESPACE, { 0 } };
+const option queue_rm_options[] = { WHOSE, { 0 } };
 
 const option queue_expire_options[] = {
-    NAMESPACE,
+    WHOSE,
     MAX('n', "1000", "At most this many."),
     { 0 },
 };
 
 const option queue_watch_options[] = {
-    NAMESPACE,
+    WHOSE,
     SWITCH("durable",
            "Read the events that the queue keeps, and miss none of them."),
     { "count", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,

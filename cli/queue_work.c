@@ -131,5 +131,7 @@ int working_end(working *w, leat_code code, const leat_error *err)
                     "time",
                     "some programs did not end within %s and were killed",
                     value_text(w->c, "drain"));
+    if (key_is_foreign(err))
+        return fail(EXIT_DATA, "nothing was lost", "%s", err->msg);
     return code == LEAT_OK ? shown : fail_with("queue", err, NULL);
 }

@@ -75,6 +75,7 @@ typedef struct leat_pool_stats {
     uint64_t running; /* handlers at work                                   */
     uint64_t threads; /* workers that live                                  */
     uint64_t queues;  /* known, see queue_idle_ms                           */
+    bool failed;      /* receiving failed for good: stop, and see why       */
 } leat_pool_stats;
 
 LEAT_API void leat_pool_stats_get(leat_pool *p, leat_pool_stats *out);

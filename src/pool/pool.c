@@ -161,6 +161,7 @@ void leat_pool_stats_get(leat_pool *p, leat_pool_stats *out)
                               .rejected = r.rejected,
                               .stale = r.stale,
                               .running = r.running,
+                              .failed = r.failed,
                               .threads = (uint64_t)leat__run_threads(p->run) };
     pthread_mutex_lock(&p->source->lock);
     out->queues = p->source->queues.count;

@@ -281,20 +281,38 @@ static queue_lane *lane_new(leat_error *err)
     return l;
 }
 
-queue_lane *leat__lane_take(leat_queue *q, queue_line line, leat_error *err)
+/* One in doubt may bring as many messages as were asked for then. */
+static queue_lane *fitting_locked(leat_queue *q, queue_line line, int max)
+{
+    for (queue_lane **at = &q->lanes[line]; *at; at = &(*at)->next) {
+        queue_lane *l = *at;
+        if (l->doubt && l->max > max)
+            continue;
+        *at = l->next;
+        return l;
+    }
+    return NULL;
+}
+
+queue_lane *leat__lane_take_for(leat_queue *q, queue_line line, int max,
+                                leat_error *err)
 {
     pthread_mutex_lock(&q->lock);
-    queue_lane *l = q->lanes[line];
-    if (l)
-        q->lanes[line] = l->next;
+    queue_lane *l = fitting_locked(q, line, max);
     pthread_mutex_unlock(&q->lock);
     if (!l)
         l = lane_new(err);
     if (l && !l->doubt) {
         l->number++;
+        l->max = max;
         l->asked_ns = leat__now_ns();
     }
     return l;
+}
+
+queue_lane *leat__lane_take(leat_queue *q, queue_line line, leat_error *err)
+{
+    return leat__lane_take_for(q, line, 0, err);
 }
 
 void leat__lane_give(leat_queue *q, queue_line line, queue_lane *lane,

@@ -2,7 +2,7 @@
  * queue.h: the inside of a queue handle.  See keys.h for what is on the server.
  *
  *   queue.c    opening, settings
- *   profile.c  whose keys and bytes;  redowl.c, redowl_pack.c  the one of redowl
+ *   profile.c  whose keys and bytes;  redowl.c, redowl_pack.c  those of redowl
  *   call.c     one script, asked until it is answered; lanes
  *   send.c     messages in
  *   receive.c  messages out, waiting
@@ -33,6 +33,7 @@ typedef struct queue_lane {
     struct queue_lane *next;
     uint64_t number;  /* of the call under way, or of one in doubt */
     int64_t asked_ns; /* before that was first sent               */
+    int max;          /* messages that it may bring               */
     bool doubt;
     char name[17];
 } queue_lane;
@@ -151,8 +152,11 @@ leat_code leat__queue_ask(leat_queue *q, const leat__script *s,
                           int64_t deadline_ns, queue_read_fn *read, void *arg,
                           leat_error *err);
 
-/* A lane of one's own, and back; doubt: nobody knows how its call ended. */
+/* A lane of one's own, and back; doubt: nobody knows how its call ended.  For:
+ * one that brings no more than so many messages. */
 queue_lane *leat__lane_take(leat_queue *q, queue_line line, leat_error *err);
+queue_lane *leat__lane_take_for(leat_queue *q, queue_line line, int max,
+                                leat_error *err);
 void leat__lane_give(leat_queue *q, queue_line line, queue_lane *lane,
                      bool doubt);
 void leat__lanes_free(queue_lane *lane);

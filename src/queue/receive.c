@@ -57,7 +57,7 @@ static leat_code take_once(taking *t, const leat_receive_opts *o,
     int most;
     int64_t ms = own_settings(q, o->visibility_ms, &most);
     queue_line line = o->dead ? QUEUE_TAKE_DEAD : QUEUE_TAKE;
-    queue_lane *lane = leat__lane_take(q, line, err);
+    queue_lane *lane = leat__lane_take_for(q, line, o->max, err);
     if (!lane)
         return LEAT_ENOMEM;
     leat_bytes args[ARGS] = {

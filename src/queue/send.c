@@ -141,6 +141,9 @@ static leat_code prepare_all(sending *s, leat_error *err)
         if (sent->code == LEAT_ENOMEM) {
             if (err)
                 *err = e;
+            for (i++; i < s->n; i++) /* not looked at, not sent */
+                if (s->sent[i].code == LEAT_OK)
+                    s->sent[i].code = LEAT_ENOMEM;
             return LEAT_ENOMEM;
         }
     }

@@ -55,6 +55,8 @@
 #include "support/wait.h"
 #include "support/worker.h"
 
+#include <leat/pool.h>
+
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -531,7 +533,8 @@ static leat_run *start_runner(leat_queue *q)
                            .max_in_flight = (int)o.in_flight,
                            .batch = (int)o.batch,
                            .log = { worker_log, NULL, (leat_level)o.log } };
-    leat_run *r = leat_run_start(leat_queue_source(q, NULL, &e), run_one, NULL,
+    leat_queue_source_opts how = { .visibility_ms = o.hide };
+    leat_run *r = leat_run_start(leat_queue_source(q, &how, &e), run_one, NULL,
                                  &opts, &e);
     if (!r)
         worker_die("run", &e);
@@ -552,7 +555,32 @@ static int consume_by_runners(void)
     return code;
 }
 
-static int consumer(const char *dir, const char *role)
+/* ---- by a pool -------------------------------------------------------- */
+
+/* Its deliveries are its own: of the receipt nothing is known here. */
+static leat_verdict pool_one(leat_ctx *x, void *arg)
+{
+    const leat_delivery *d = leat_ctx_delivery(x);
+    visit v = { .id = number_of(leat_ctx_msg(x)),
+                .receives = leat_delivery_attempt(d) };
+    (void)arg;
+    return answer(x, &v);
+}
+
+static int consume_by_pool(leat_client *c)
+{
+    leat_error e = { 0 };
+    leat_pool_opts opts = { .workers = (int)o.threads,
+                            .visibility_ms = o.hide,
+                            .log = { worker_log, NULL, (leat_level)o.log } };
+    leat_pool *p = leat_pool_start(c, pool_one, NULL, &opts, &e);
+    if (!p)
+        worker_die("pool", &e);
+    await_end();
+    return leat_pool_stop(p, WORKER_END_MS, &e) == LEAT_ETIMEOUT ? 3 : 0;
+}
+
+static int consumer(leat_client *c, const char *dir, const char *role)
 {
     o.batch = o.batch ? o.batch : 10;
     book = ledger_open(dir, role);
@@ -563,7 +591,8 @@ static int consumer(const char *dir, const char *role)
         (void)fflush(stdout);
     }
     int code = strcmp(o.api, "direct") == 0 ? consume_directly()
-                                            : consume_by_runners();
+               : strcmp(o.api, "run") == 0  ? consume_by_runners()
+                                            : consume_by_pool(c);
     ledger_close(book);
     return code;
 }
@@ -612,7 +641,7 @@ static int work_as(const char *verb, leat_client *c, const char *dir,
     if (strcmp(verb, "produce") == 0)
         return producer(dir, role);
     if (strcmp(verb, "consume") == 0)
-        return consumer(dir, role);
+        return consumer(c, dir, role);
     return strcmp(verb, "redrive") == 0 ? redrive(c)
            : strcmp(verb, "purge") == 0 ? purge(c)
                                         : remove_it(c);

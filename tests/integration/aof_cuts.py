@@ -30,7 +30,8 @@ GROUP = "billing"
 ME, OTHER, DEAD = "a" * 32, "b" * 32, "d" * 32
 KEEP = 86400000
 LANE = "0123456789abcdef"
-READ_ONLY = {"admin/pending", "redis/clock", "redis/probe", "topic/alive",
+READ_ONLY = {"admin/pending", "pool/look", "queue/owl_peek",
+             "queue/owl_stats", "redis/clock", "redis/probe", "topic/alive",
              "topic/count", "topic/due", "topic/lanes", "topic/look",
              "topic/sample", "topic/there"}
 
@@ -349,7 +350,8 @@ def queue_ack(k):
 
 def queue_change(k):
     for n, (how, reason) in enumerate((("hide", ""), ("back", ""), ("free", ""),
-                                       ("fail", "no"), ("bury", "no"))):
+                                       ("fail", "no"), ("bury", "no"),
+                                       ("wait", ""), ("late", ""))):
         base, made, keys = shard(f"{k}{n}", receives=int(how == "fail"))
         yield queue_case(base, [
             *made, *bodies(base, 1, 2),
@@ -441,15 +443,47 @@ def queue_take(k):
     work = ["ZADD", "work", 1, "o"]
     yield lot({}, 0, 0, ready, work)
     yield lot({}, 1, 0, ["ZADD", "due", 1, flying(1), 2, "d/o/" + entry(2)],
-              work)
+              work, ["RPUSH", "o:dead", entry(3, 1)])
     yield lot({"receives": 2, "ttl": KEEP}, 2, 0,
               ["RPUSH", "o:ready", entry(1, 3, sent=LATER), entry(2),
                entry(3, sent=LATER)], work)
     yield lot({"fifo": 1}, 3, 0, ["RPUSH", "o:ready", "a", "b"],
               ["RPUSH", "o:g:a", entry(1, group="a"), entry(3, group="a")],
               ["RPUSH", "o:g:b", entry(2, group="b")], work)
-    yield lot({}, 4, 1, ["RPUSH", "o:dead", entry(1, 3), entry(2, 3)],
-              ["HSET", "o:why", "id1", "no"])
+    yield lot({}, 4, 1, ["RPUSH", "o:dead", entry(1, 3), entry(2, 3),
+                         entry(3, 3)], ["HSET", "o:why", "id1", "no"])
+
+
+def pool_serve(k):
+    """One at a time, many at once, worn ones, groups."""
+    for n, (settings, limit, ready) in enumerate((
+            ({}, 1, [entry(1), entry(2), entry(3)]),
+            ({}, 10, [entry(1), entry(2, 3), entry(3)]),
+            ({"receives": 2}, 1, [entry(1, 3), entry(2), entry(3)]),
+            ({"fifo": 1}, 1, ["a"]))):
+        base, made, keys = shard(f"{k}{n}", **settings)
+        group = [["RPUSH", base + "o:g:a", *(entry(i, group="a")
+                                             for i in (1, 2, 3))]]
+        yield queue_case(base, [
+            *made, *bodies(base, 1, 2, 3), ["ZADD", base + "work", 1, "o"],
+            ["RPUSH", base + "o:ready", *ready],
+            *(group if settings.get("fifo") else [])], keys,
+            2, LANE, 1, "2", 0, limit, 2, 10)
+
+
+def pool_done(k):
+    base, made, keys = shard(k)
+    yield queue_case(base, [
+        *made, *bodies(base, 1, 2), ["ZADD", base + "work", LATER, "o"],
+        ["ZADD", base + "due", LATER, flying(1), LATER, flying(2)]], keys,
+        "2", "0", "1", "o", "l", "1", 2, flying(1), flying(2), "id1", "id2")
+    base, made, keys = shard(k + "f", fifo=1)
+    yield queue_case(base, [
+        *made, *bodies(base, 1, 2), ["HSET", base + "o:busy", "a", "id1"],
+        ["RPUSH", base + "o:g:a", entry(2, group="a")],
+        ["ZADD", base + "due", LATER, flying(1, group="a")]], keys,
+        "2", "0", "1", "o", "fl", "1", 2, flying(1, group="a"),
+        flying(9, group="b"), "id1", "id9", "a", "b")
 
 
 def queue_look(*args):
@@ -461,7 +495,86 @@ def queue_look(*args):
     return make_cases
 
 
+# ---- redowl's: derived from that of what is in flight
+
+def owl_case(k, before, *args):
+    """Keys in `before` are named without their base."""
+    base = k + ":o:"
+    keys = [base + x for x in (
+        "inflight", "ready", "dlq", "receipt", "dlq_inflight", "lane:" + LANE,
+        "msg:id1", "msg:id2", "msg:id3")]
+    return [[x[0], base + x[1], *x[2:]] for x in before], keys[:1], args, keys
+
+
+def owl_messages(rc, *numbers):
+    return [["HSET", f"msg:id{i}", "body", "eA==", "attrs", "null", "rc", rc,
+             "created_at_ms", 1700000000000 + i] for i in numbers]
+
+
+def owl_flying(when):
+    """One in flight, and a dead letter."""
+    return [*owl_messages(1, 1, 2), ["HSET", "receipt", "r1", "id1", "r2",
+                                     "id2"],
+            ["ZADD", "inflight", when, "r1"],
+            ["ZADD", "dlq_inflight", when, "r2"]]
+
+
+def owl_ack(k):
+    yield owl_case(k, owl_flying(LATER), "o", "2", "0", "0", 0, "r1", "r2",
+                   "r9", "", "", "")
+
+
+def owl_change(k):
+    for n, (how, reason) in enumerate((("hide", ""), ("back", ""), ("free", ""),
+                                       ("fail", "no"), ("bury", "no"))):
+        yield owl_case(f"{k}{n}", owl_flying(LATER), "o", "2", "0", "0", how,
+                       5000, reason, "r1", "r2", "r9")
+
+
+def owl_drop(k):
+    for n, what in enumerate(("ready", "dead", "due", "end")):
+        yield owl_case(f"{k}{n}", [
+            *owl_flying(LATER), *owl_messages(0, 3),
+            ["RPUSH", "dlq" if what == "dead" else "ready", "id3"]],
+            "o", what, 100, "0", "1")
+
+
+def owl_expire(k):
+    yield owl_case(k, [*owl_flying(1), *owl_messages(0, 3),
+                       ["HSET", "receipt", "r3", "id3", "r4", "gone"],
+                       ["ZADD", "inflight", 2, "r3", 3, "r4"]],
+                   100, "2", ME, KEEP, "0")
+
+
+def owl_redrive(k):
+    yield owl_case(k, [*owl_messages(3, 1, 2),
+                       ["HSET", "msg:id2", "reason", "no"],
+                       ["RPUSH", "dlq", "gone", "id1", "id2"]],
+                   "o", LANE, 7, "2", 10)
+
+
+def owl_send(k):
+    yield owl_case(k, [], "o", LANE, 1, "2", 0,
+                   "id1", "4\nnulleA==", "", "", 0, 0,
+                   "id2", "4\nnulleA==", "", "", 5000, 1)
+
+
+def owl_take(k):
+    """What is due first, worn, and without message; of the dead letters."""
+    for dead in ("0", "1"):
+        yield owl_case(k + dead, [
+            *owl_flying(1), ["HSET", "msg:id1", "rc", 2],
+            *owl_messages(0, 3),
+            ["RPUSH", "dlq" if dead == "1" else "ready", "gone", "id3"]],
+            "o", LANE, 1, "2", 5, 5000, 10, dead, 2)
+
+
 CASES = {
+    "pool/done": pool_done, "pool/serve": pool_serve,
+    "queue/owl_ack": owl_ack, "queue/owl_change": owl_change,
+    "queue/owl_drop": owl_drop, "queue/owl_expire": owl_expire,
+    "queue/owl_redrive": owl_redrive, "queue/owl_send": owl_send,
+    "queue/owl_take": owl_take,
     "queue/ack": queue_ack, "queue/change": queue_change,
     "queue/drop": queue_drop, "queue/expire": queue_expire,
     "queue/make": queue_make, "queue/peek": queue_look(10, "1"),

@@ -132,5 +132,62 @@ def words_for_programs_are_checked(b):
     equal(b.take()[0]["receives"], 1)
 
 
+def a_pool_works_on_all_queues_of_a_namespace(b):
+    rooms = [f"room{i}" for i in range(10)]
+    for r in rooms:
+        b.ok("send", r, "-N", "game", "--auto-create", "-q",
+             stdin=b"1\n2\n3\n4\n5\n")
+    b.put("not of it")
+    program = b.script('read x; echo $x >>$T/$LEAT_QUEUE')
+    p = b.ok("pool", "game", "--until-idle", "1s", "-o", "json", "--exec",
+             program)
+    equal(json.loads(p.out), {"handled": 50, "acked": 50, "given_back": 0,
+                              "rejected": 0})
+    for r in rooms:
+        equal(b.lines(r), list("12345"))
+    equal(b.counts(), [1, 0, 0, 0])
+    p = b.ok("pool", "-n", "1", "--workers", "2", "--exec", program)
+    assert "1 handled: 1 acknowledged" in p.err, p.err
+    equal(b.lines("jobs"), ["not of it"])
+
+
+def a_pool_tries_again_in_order_and_makes_dead_letters(b):
+    b.put("1", "2", "3")
+    program = b.script(
+        'read x; echo $x $LEAT_ATTEMPT >>$T/log\n'
+        'case $x$LEAT_ATTEMPT in 11) exit 1;; 2*) exit 65;; esac')
+    b.ok("pool", "-q", "-n", "4", "--retry-delay", "10ms", "--exec", program)
+    equal(b.lines("log"), ["1 1", "1 2", "2 1", "3 1"])
+    equal(b.counts(), [0, 0, 0, 1])
+
+
+def a_pool_finds_what_comes_later_and_ends_by_a_signal(b):
+    program = b.script('read x; echo $x >>$T/log')
+    p = b.start("queue", "pool", "--exec", program)
+    b.put("here")
+    b.ok("send", "new", "x", "--auto-create", "-q")
+    wait_for(lambda: len(b.lines("log")) == 2, SECONDS)
+    p.terminate()
+    p.communicate(timeout=SECONDS)
+    equal(p.returncode, 0)
+    equal((b.counts(), b.counts("new")), ([0, 0, 0, 0], [0, 0, 0, 0]))
+
+
+def a_pool_that_cannot_go_on_says_why(b):
+    b.put("x")
+    work = b.call("KEYS", "leat:{q/*}:work")[0].decode()
+    b.call("RENAME", work, "saved")
+    b.call("SET", work, "junk")
+    refused(b.q("pool", "--exec", "cat"), 65, "holds something else")
+    b.call("RENAME", "saved", work)
+    equal(b.ok("pool", "-qn", "1", "--exec", "cat").out, "x")
+    refused(b.q("pool", "--exec", "cat", env={
+        "LEAT_URL": "unix:///nowhere/at/all", "LEAT_TIMEOUT": "300ms"}), 69)
+    refused(b.q("pool", "game"), 64, "--exec is missing")
+    refused(b.q("pool", "a b", "--exec", "cat"), 64, "prefix")
+    refused(b.q("pool", "--workers", "257", "--exec", "cat"), 64, "256")
+    refused(b.q("pool", "--exec", "/no/such"), 64, "no program")
+
+
 if __name__ == "__main__":
     sys.exit(main(sys.modules[__name__]))

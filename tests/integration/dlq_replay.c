@@ -482,6 +482,16 @@ static pid_t fork_replayer(void)
     _exit(0);
 }
 
+static int connections(void)
+{
+    char list[16384];
+    int n = 0;
+    redis_text(server, list, sizeof list, "CLIENT LIST");
+    for (const char *p = list; (p = strchr(p, '\n')); p++)
+        n++;
+    return n;
+}
+
 static void killed_midway_and_run_again_each_is_replayed_once(void **state)
 {
     leat_dlq_sum sum;
@@ -492,11 +502,13 @@ static void killed_midway_and_run_again_each_is_replayed_once(void **state)
         must(leat_topic_create(client, "t",
                                &(leat_topic_spec){ .partitions = PARTS }, err));
         bury_in_all(1000);
+        int before = connections();
         pid_t pid = fork_replayer();
         assert_true(pid > 0);
         wait_until(dead_count() < 3000 - round * 60 % 2500, 30000);
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
+        wait_until(connections() == before, 30000); /* its last words came */
         int64_t left = dead_count();
         midway += left > 0 && left < 3000;
         assert_int_equal(left + kept_count("g"), 3000);

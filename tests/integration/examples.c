@@ -192,6 +192,25 @@ static void a_dead_letter_gets_a_second_chance(void **state)
     ends_with(p, 0);
 }
 
+static void ten_workers_serve_a_thousand_queues(void **state)
+{
+    (void)state;
+    assert_true(redis_flush(server));
+    proc *p = example("queue_pool", url);
+    says(p, "1000 messages of 1000 queues by at most 10 workers");
+    ends_with(p, 0);
+}
+
+static void rooms_are_counted_and_in_order(void **state)
+{
+    (void)state;
+    assert_true(redis_flush(server));
+    proc *p = example("queue_rooms", url);
+    says(p, "room_7: 3 received, 3 acknowledged");
+    says(p, "300 messages of 100 rooms, 0 out of order");
+    ends_with(p, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +223,8 @@ int main(void)
             a_consumer_in_another_process_gets_what_the_producer_sent),
         cmocka_unit_test(games_are_in_order_each_and_at_once_all),
         cmocka_unit_test(a_dead_letter_gets_a_second_chance),
+        cmocka_unit_test(ten_workers_serve_a_thousand_queues),
+        cmocka_unit_test(rooms_are_counted_and_in_order),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

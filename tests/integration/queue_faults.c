@@ -628,6 +628,99 @@ static void a_body_that_is_gone_or_no_message_is_told(void **state)
     leat_queue_close(q);
 }
 
+/* Nothing that was decided while it was ahead lasts longer for that. */
+static void a_clock_that_was_ahead_strands_nothing(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/leat-clock-XXXXXX", u[256];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    move_clock(fd, 0);
+    redis_server *s = redis_start(&(redis_opts){ .clock_file = path });
+    assert_non_null(s);
+    leat_client *c = open_client(redis_url(s, u, sizeof u), NULL);
+    leat_client *c2 = open_client(u, NULL);
+    leat_queue_opts o = { .dedup_ms = 1000 };
+    leat_queue *q = leat_queue_open(c, "orders", &o, NULL);
+    assert_non_null(q);
+    send_text(q, "x");
+    move_clock(fd, 3600);
+    /* The reaper takes its turn, and then it dies. */
+    redis_do(s, "DEL leat:{q/41}:reaper");
+    wait_until(redis_int(s, "EXISTS leat:{q/41}:reaper") == 1, LONG_MS);
+    move_clock(fd, 0);
+    leat_queue_close(q);
+    q = leat_queue_open(c2, "orders", NULL, NULL);
+    assert_non_null(q);
+    leat_queue_send_opts later = { .delay_ms = 1500 };
+    must(leat_queue_send(q, &(leat_msg){ .body = leat_str("y") }, &later, NULL,
+                         err));
+    wait_until(stats(q).visible == 2, LONG_MS);
+    /* What is sent and hidden meanwhile, and comes when it should. */
+    move_clock(fd, 7200);
+    leat_queue_send_opts once = { .dedup = leat_str("d"), .delay_ms = 1500 };
+    must(leat_queue_send(q, &(leat_msg){ .body = leat_str("z") }, &once, NULL,
+                         err));
+    leat_queue_batch *b = take(
+        q, &(leat_receive_opts){ .max = 2, .visibility_ms = 1500 });
+    assert_int_equal(leat_queue_batch_count(b), 2);
+    leat_queue_batch_free(b);
+    move_clock(fd, 0);
+    wait_until(stats(q).visible == 3, LONG_MS);
+    leat_queue_sent sent = { 0 };
+    int64_t end = wait_now_ms() + LONG_MS;
+    do
+        must(leat_queue_send(q, &(leat_msg){ .body = leat_str("z") }, &once,
+                             &sent, err));
+    while (sent.duplicate && wait_now_ms() < end);
+    assert_false(sent.duplicate);
+    conserved(q);
+    leat_queue_close(q);
+    leat_client_close(c);
+    leat_client_close(c2);
+    redis_stop(s);
+    close(fd);
+    unlink(path);
+}
+
+/* ---- a server that forgets its scripts -------------------------------- */
+
+static void forget(void)
+{
+    redis_do(server, "SCRIPT FLUSH");
+}
+
+static void forgotten_scripts_are_told_again(void **state)
+{
+    (void)state;
+    int64_t n;
+    leat_queue *q = queue_of("orders", &(leat_queue_opts){ .no_reaper = true });
+    leat_msg m[] = { { .id = leat_str("a") }, { .id = leat_str("b") } };
+    forget();
+    send_many(q, 0, 3);
+    forget();
+    must(leat_queue_send_batch(q, m, 2, NULL, NULL, err));
+    forget();
+    leat_queue_batch *b = take(q, &(leat_receive_opts){ .max = 5 });
+    assert_int_equal(leat_queue_batch_count(b), 5);
+    forget();
+    must(leat_queue_ack(q, leat_queue_batch_at(b, 0)->receipt, err));
+    forget();
+    must(leat_queue_reject(q, leat_queue_batch_at(b, 1)->receipt, "no", err));
+    forget();
+    must(leat_queue_requeue_expired_once(q, 0, &n, err));
+    forget();
+    must(leat_queue_redrive(q, NULL, &n, err));
+    assert_int_equal(n, 1);
+    forget();
+    conserved(q);
+    forget();
+    must(leat_queue_purge(q, false, &n, err));
+    assert_int_equal(n, 4);
+    leat_queue_batch_free(b);
+    leat_queue_close(q);
+}
+
 /* ---- cost ------------------------------------------------------------- */
 
 /* Processor time that the server has used, which a busy machine does not
@@ -706,9 +799,11 @@ int main(void)
         owl_proxy_test(a_command_that_was_held_up_does_nothing),
         queue_test(a_killed_server_forgets_nothing_and_repeats_nothing),
         queue_test(a_jumping_clock_neither_loses_nor_keeps_messages),
+        queue_test(a_clock_that_was_ahead_strands_nothing),
         queue_test(what_is_there_can_be_settled_at_maxmemory),
         queue_test(a_key_of_another_type_is_an_error_and_no_loss),
         queue_test(a_body_that_is_gone_or_no_message_is_told),
+        queue_test(forgotten_scripts_are_told_again),
         queue_test(no_script_takes_5_ms_at_the_batch_limit),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

@@ -36,7 +36,8 @@ def a1_a_consumer_killed_30_times(b):
     b.server(visibility=500)
     p = b.produce(0, rate=200)
     for n in range(30):
-        w = b.consume("v", api=("direct", "run")[n % 2], work=2, wait=False)
+        w = b.consume("v", api=("direct", "run", "pool")[n % 3], work=2,
+                      wait=False)
         time.sleep(b.random.uniform(0.02, 0.1))
         b.drop(w)
     b.consume("v")
@@ -138,6 +139,7 @@ def kept_while_busy(b, **options):
     slow = 3 << 32 | 2
     b.consume("x", slow=slow, slow_ms=3000, busy=1, **options)
     b.send(64, batch=8)
+    b.wait(lambda l: [r for r in l.of(DELIVERY) if r.id == slow], "it is had")
     b.consume("y")
     b.wait(lambda l: [r for r in l.of(EFFECT) if r.id == slow], "it is done")
     b.end(twice=0)
@@ -175,7 +177,7 @@ def a9_what_a_consumer_had_that_died_for_ever_comes_to_another(b):
     b.server(visibility=500)
     p = b.produce(0, rate=300)
     for n in range(5):
-        w = b.consume(f"x{n}", api=("run", "direct")[n % 2], work=5)
+        w = b.consume(f"x{n}", api=("run", "pool", "direct")[n % 3], work=5)
         b.wait(lambda l: l.of(DELIVERY, f"x{n}"), "it has some")
         b.drop(w)
     b.consume("heir")
@@ -188,7 +190,7 @@ def a11_a_consumer_asked_to_end_gives_back_at_once(b):
     b.server(visibility=NEVER)
     p = b.produce(0, rate=200)
     for n in range(6):
-        w = b.consume(f"x{n}", api=("direct", "run")[n % 2], work=5)
+        w = b.consume(f"x{n}", api=("direct", "run", "pool")[n % 3], work=5)
         b.wait(lambda l: l.of(DELIVERY, f"x{n}"), "it has some")
         b.leave(w)
     b.consume("heir")
@@ -200,8 +202,7 @@ def a11_a_consumer_asked_to_end_gives_back_at_once(b):
 
 def kill_the_server(b):
     for n in range(3):
-        b.consume(f"c{n}", api=("direct", "run")[n % 2],
-                  ack=("each", "batch")[n // 2])
+        b.consume(f"c{n}", api=("direct", "run", "pool")[n])
     p = b.produce(0, rate=200, batch=2)
     for _ in range(5):
         b.flowing()
@@ -324,7 +325,7 @@ def e1_jumps_of_the_servers_clock_stall_nothing(b):
     b.server(clock=clock, visibility=1000)
     b.consume("x", work=1, ack="batch")
     p = b.produce(0, rate=100)
-    for n, jump in enumerate((120, -3600, 0, 86400, 0)):
+    for n, jump in enumerate((120, -3600, 0, 3000, 0)):
         w = b.consume(f"v{n}", work=20)
         b.wait(lambda l: l.of(DELIVERY, f"v{n}"), "it has some")
         b.drop(w)
@@ -351,6 +352,28 @@ def e1_a_delay_begun_before_the_clock_went_back_is_not_put_off(b):
     b.drained(30)
     clock.set(0)
     b.end(twice=0)
+
+
+def asked_again_a_day_later(b, **settings):
+    clock = Clock(b.rig)
+    b.server(clock=clock, visibility=5000, **settings)
+    proxy = b.proxy()
+    proxy.order("rule dir=up command=EVALSHA:8 after do=half-open times=1")
+    p = b.produce(20, url=proxy.url, answer=500)
+    wait_for(lambda: proxy.fired() == 1, LONG, "an answer is lost")
+    clock.set(86400)
+    ends(p, 0)
+    b.consume("x")
+    b.end(twice=0)
+
+
+def e1_a_clock_that_goes_a_day_ahead_repeats_no_message_that_is_there(b):
+    """What the server remembers of calls is gone when it is asked again."""
+    asked_again_a_day_later(b)
+
+
+def e1_of_a_fifo_queue_neither(b):
+    asked_again_a_day_later(b, fifo=1)
 
 
 # ---- G: memory ------------------------------------------------------------

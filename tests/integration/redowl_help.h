@@ -32,9 +32,10 @@ static inline void tell_peer(const char *fmt, ...)
     char line[1024];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(line, sizeof line - 1, fmt, ap);
+    int n = vsnprintf(line, sizeof line - 1, fmt, ap);
     va_end(ap);
-    strcat(line, "\n");
+    assert_true(n > 0 && (size_t)n < sizeof line - 1);
+    memcpy(line + n, "\n", 2);
     assert_true(proc_write(peer, line));
 }
 

@@ -208,6 +208,38 @@ static void a_key_of_another_type_is_an_error_and_no_loss(void **state)
     leat_queue_close(q);
 }
 
+static void what_is_there_can_be_settled_at_maxmemory(void **state)
+{
+    (void)state;
+    int64_t n;
+    leat_queue *q = owl(
+        "orders", (leat_queue_opts){ .max_receives = 1, .no_reaper = true });
+    send_many(q, 0, 6);
+    leat_queue_batch *b = take(q, &(leat_receive_opts){ .max = 4 });
+    redis_do(server, "CONFIG SET maxmemory 1");
+    assert_code(leat_queue_send(q, &(leat_msg){ 0 }, NULL, NULL, NULL),
+                LEAT_EFULL);
+    must(leat_queue_ack(q, item(b)->receipt, err));
+    must(leat_queue_change_visibility(q, leat_queue_batch_at(b, 1)->receipt, 0,
+                                      err));
+    must(leat_queue_reject(q, leat_queue_batch_at(b, 2)->receipt, "r", err));
+    must(leat_queue_change_visibility(q, leat_queue_batch_at(b, 3)->receipt, 1,
+                                      err));
+    wait_until(leat_queue_requeue_expired_once(q, 0, &n, NULL) == LEAT_OK &&
+                   n == 1,
+               LONG_MS);
+    leat_queue_batch_free(b);
+    b = take(q, &(leat_receive_opts){ .max = 2 });
+    assert_int_equal(stats(q).dead, 3);
+    must(leat_queue_redrive(q, NULL, &n, err));
+    redis_do(server, "CONFIG SET maxmemory 0");
+    assert_int_equal(n, 3);
+    leat_queue_stats s = stats(q);
+    assert_int_equal(s.visible + s.in_flight, 5);
+    leat_queue_batch_free(b);
+    leat_queue_close(q);
+}
+
 static void a_hold_keeps_a_message_hidden(void **state)
 {
     (void)state;
@@ -274,6 +306,7 @@ int main(void)
         queue_test(settings_are_each_handles_own),
         queue_test(figures_purging_and_removal),
         queue_test(a_key_of_another_type_is_an_error_and_no_loss),
+        queue_test(what_is_there_can_be_settled_at_maxmemory),
         queue_test(a_hold_keeps_a_message_hidden),
         queue_test(it_is_a_source_and_a_sink),
     };

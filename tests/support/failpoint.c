@@ -73,6 +73,8 @@ void failpoint(const char *name)
             continue;
         if (p->what == 'e')
             _exit(FAILPOINT_EXIT);
-        kill(getpid(), p->what == 'k' ? SIGKILL : SIGSTOP);
+        /* To this thread, which does not go on then: a signal to the process
+         * may stop another one first. */
+        (void)raise(p->what == 'k' ? SIGKILL : SIGSTOP);
     }
 }

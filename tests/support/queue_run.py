@@ -2,7 +2,7 @@
 
 Two producers send numbered messages of 32 keys to four queues, each of another
 shard; three to eight consumers, each of its own kind (one call at a time, in
-batches, by a runner), have them for a second at a time and write down what they
+batches, by a runner, by a pool), have them for a second at a time and write down what they
 do.  A run adds the servers and the harm done to those: harm.py.
 
 With fates some messages fail for a time or for ever, some are rejected, some kill
@@ -30,7 +30,7 @@ RATE = 200          # messages a second, of each producer
 RECORDS = 120000    # messages that a producer sends at most, about
 LONG = 120          # seconds for what must happen
 KINDS = ({"api": "direct"}, {"api": "run"}, {"api": "direct", "ack": "batch"},
-         {"api": "direct", "hold": 1})
+         {"api": "direct", "hold": 1}, {"api": "pool"})
 FAULTS = ("lost", "stuck", "unexpected", "dishonest", "handed_twice", "risen",
           "torn", "unsettled")
 WRITES = ("sent_twice", "usurped", "acked_twice", "crowded", "shared")
@@ -95,7 +95,7 @@ class Poison:
         run.ledgers = Ledgers(run.rig.dir / "redriven")
         run.dir = run.ledgers.directory
         run.dir.mkdir()
-        members = [run.consumer(), run.consumer()]
+        members = [run.consumer(hide=600000), run.consumer(hide=600000)]
         rate = max(len(self.buried) // QUEUES, 1)
         for q in range(QUEUES):
             self.redrive_one(run, f"orders-{q}", rate)
@@ -238,6 +238,10 @@ class QueueOnOne(OneServer, QueueRun):
     def __init__(self, rig, o):
         self.start_server(rig)
         super().__init__(rig, o)
+
+    def jumps(self):
+        """What a server remembers of calls is forgotten after an hour."""
+        return 120, -3600, 3000
 
     def fill_memory(self, seconds, _r):
         """Sending is refused; all else goes on."""

@@ -74,8 +74,7 @@ local function replay(id)
         return '1'
     end
     redis.call('XDEL', DLQ, id) -- first: Redis allows it when it is full
-    redis.call('HSET', KEPT, head.i, fields[1] == '@packed' and fields[2] or
-                                     cmsgpack.pack(fields))
+    redis.call('HSET', KEPT, head.i, cmsgpack.pack(fields))
     kept_put(KEPT, DUE, LANE, head.i,
              {0, 0, 0, 0, '', '', '', now, partition .. ':' .. id, ''})
     return '1'

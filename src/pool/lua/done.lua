@@ -12,11 +12,11 @@
 --
 -- in flight -> done.  Asked again, a message that is gone counts as done.  See
 -- ack.lua, which does it for one queue.
-local kept = call('GET', base .. 'clock')
+local kept = call('MGET', base .. 'clock')[1]
 --#include "queue/clock.lua"
 local work, how = base .. 'work', ARGV[1]
 local lots, mark, members, total, fifos, logged = {}, {}, {}, 0, false, false
-local i = 4
+local i, wrong = 4, false
 while i <= #ARGV do
     local n = tonumber(ARGV[i + 3])
     local lot = { queue = ARGV[i], free = ARGV[i + 2] == '1', n = n,
@@ -28,13 +28,24 @@ while i <= #ARGV do
         mark[2 * total - 1], mark[2 * total] = '-1', ARGV[i + 3 + j]
         members[total] = ARGV[i + 3 + j]
     end
+    -- A key that holds something else would stop it half way.
+    local key = base .. lot.queue
+    lot.wrong = lot.fifo and
+        (type(try('LLEN', key .. ':ready')) ~= 'number' or
+         type(try('HLEN', key .. ':busy')) ~= 'number')
+    for j = 1, lot.fifo and n or 0 do
+        lot.wrong = lot.wrong or type(try('LLEN', key .. ':g:' ..
+            ARGV[i + 3 + 2 * n + j])) ~= 'number'
+    end
+    wrong = wrong or lot.wrong
     fifos, logged = fifos or lot.fifo, logged or lot.log
     i = i + 4 + (lot.fifo and 3 or 2) * n
 end
 
 -- All at once, if all are there: that is seen by changing their deadlines, which
 -- counts, before they are removed, which would not tell which.
-local all = try('ZADD', KEYS[1], 'XX', 'CH', unpack(mark)) == total
+local all = not wrong and
+    try('ZADD', KEYS[1], 'XX', 'CH', unpack(mark)) == total
 if all then
     call('ZREM', KEYS[1], unpack(members))
 end
@@ -45,7 +56,7 @@ for l = 1, #lots do
     local key, ids, mine, was = base .. lot.queue, {}, {}, #out
     for j = 1, lot.n do
         local id, m = ARGV[lot.at + lot.n + j], ARGV[lot.at + j]
-        local there = all and 1 or call('ZREM', KEYS[1], m)
+        local there = all and 1 or lot.wrong and 0 or call('ZREM', KEYS[1], m)
         if there == 1 then
             ids[#ids + 1], mine[#mine + 1] = id, j
         elseif ARGV[2] == '1' and

@@ -20,13 +20,12 @@ local most, step, named, out = tonumber(ARGV[1]), tonumber(ARGV[2]),
 
 -- See queue/clock.lua.
 local function clock(kept)
-    if not kept or kept == t[1] then
+    if not kept then
         return at < 1e12 and at + 1e12 or at
     end
-    local p = find(kept, ' ', 1, true) or #kept + 1
-    local last = tonumber(sub(kept, 1, p - 1))
-    last = last < 1e12 and last * 1000 or last
-    return (at < last and last or at) + (tonumber(sub(kept, p + 1)) or 0)
+    local p = find(kept, ' ', 1, true)
+    local last = sub(kept, 1, p - 1) * 1000
+    return (at < last and last or at) + sub(kept, p + 1)
 end
 
 for k = 1, #KEYS do

@@ -25,6 +25,14 @@ if fifo or not call('HGET', key .. ':conf', 'usual') then
     end
     log = conf[3] == '1'
 end
+if fifo then
+    -- All that can hold something else is looked at before the first write.
+    call('LLEN', key .. ':ready')
+    call('HLEN', key .. ':busy')
+    for i = 6 + 2 * n, #argv do
+        call('LLEN', key .. ':g:' .. argv[i])
+    end
+end
 
 -- One by one, which tells which were there; to ask before they are removed
 -- together costs more.  `mine` are those that were, nil: all.
@@ -88,7 +96,7 @@ if telling and not fifo then
     end
 end
 if telling or fifo then
-    local kept = call('GET', base .. 'clock')
+    local kept = call('MGET', base .. 'clock')[1]
 --#include "queue/clock.lua"
 --#include "queue/tell.lua"
     for i = 1, #ids do

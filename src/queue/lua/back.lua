@@ -19,19 +19,34 @@ end
 -- Tell whoever waits for the list, and list the queue among those with work.
 local function wake(queue, list)
     try('PUBLISH', list, '')
-    if call('ZADD', base .. 'work', 'NX', now, queue) == 1 then
+    if try('ZADD', base .. 'work', 'NX', now, queue) == 1 then
         try('PUBLISH', sub(base, 1, find(base, ':{q/', 1, true)) .. 'work', '')
     end
+end
+
+-- Do a queue's keys, and those of a message group, hold what they should?  What
+-- is looked at before the first write cannot fail after it.
+local function sound(queue, fifo)
+    local key = base .. queue
+    return type(try('LLEN', key .. ':ready')) == 'number' and
+        type(try('LLEN', key .. ':dead')) == 'number' and
+        (not fifo or type(try('HLEN', key .. ':busy')) == 'number')
+end
+
+local function sound_group(queue, group)
+    return not group or
+        type(try('LLEN', base .. queue .. ':g:' .. group)) == 'number'
 end
 
 local confs = {}
 local function conf_of(queue)
     local c = confs[queue]
     if not c then
-        local v = call('HMGET', base .. queue .. ':conf', 'created', 'gone',
-                       'receives', 'fifo', 'events')
+        local v = try('HMGET', base .. queue .. ':conf', 'created', 'gone',
+                      'receives', 'fifo', 'events')
         c = { there = v[1] and not v[2], gone = v[2], max = tonumber(v[3] or '0'),
               fifo = v[4] == '1', log = v[5] == '1' }
+        c.sound = c.there and sound(queue, c.fifo)
         confs[queue] = c
     end
     return c
@@ -90,23 +105,12 @@ local function reverse(list)
     return out
 end
 
--- Push, or, where the key holds something else, keep what was due for later:
--- members are the deadlines that led here.  True: done, and whether the list was
--- empty.
-local function push(front, list, entries, members)
-    local n
+-- Whether the list was empty.
+local function push(front, list, entries)
     if front then
-        n = try('LPUSH', list, unpack(reverse(entries)))
-    else
-        n = try('RPUSH', list, unpack(entries))
+        return call('LPUSH', list, unpack(reverse(entries))) == #entries
     end
-    if type(n) == 'table' then
-        for i = 1, #members do
-            call('ZADD', KEYS[1], now + RETRY_MS, members[i])
-        end
-        return false
-    end
-    return true, n == #entries
+    return call('RPUSH', list, unpack(entries)) == #entries
 end
 
 -- Why they are dead letters, where somebody said so.
@@ -118,11 +122,8 @@ local function note_why(queue, c, entries, reason)
 end
 
 -- From flight to the dead letters.
-local function bury(queue, c, entries, members, how, reason)
-    local ok, first = push(false, base .. queue .. ':dead', entries, members)
-    if not ok then
-        return
-    end
+local function bury(queue, c, entries, how, reason)
+    local first = push(false, base .. queue .. ':dead', entries)
     try('HINCRBY', base .. queue .. ':stat', 'dead', #entries)
     try('HINCRBY', base .. queue .. ':stat', 'back', #entries)
     note_why(queue, c, entries, reason)
@@ -139,65 +140,42 @@ local function bury(queue, c, entries, members, how, reason)
 end
 
 -- To the head of the queue, the first of them first.
-local function give_back(queue, c, entries, members, how)
+local function give_back(queue, c, entries, how)
     local key = base .. queue
-    local done = 0
     if c.fifo then
         for i = #entries, 1, -1 do
-            local group = parts(entries[i], true)
-            local r = try('LLEN', key .. ':g:' .. group)
-            if type(r) == 'table' then
-                call('ZADD', KEYS[1], now + RETRY_MS, members[i])
-            else
-                put_in_group(queue, group, entries[i], true)
-                done = done + 1
-            end
+            put_in_group(queue, parts(entries[i], true), entries[i], true)
         end
-    else
-        local ok, first = push(true, key .. ':ready', entries, members)
-        done = ok and #entries or 0
-        if first then
-            wake(queue, key .. ':ready')
-        end
+    elseif push(true, key .. ':ready', entries) then
+        wake(queue, key .. ':ready')
     end
-    if done > 0 then
-        try('HINCRBY', key .. ':stat', 'back', done)
-        try('HINCRBY', key .. ':stat', 'requeued', done)
-    end
-    for i = 1, done > 0 and #entries or 0 do
+    try('HINCRBY', key .. ':stat', 'back', #entries)
+    try('HINCRBY', key .. ':stat', 'requeued', #entries)
+    for i = 1, #entries do
         local _, id = parts(entries[i], c.fifo)
         tell(how, c.log, 'requeued', queue, id)
     end
 end
 
 -- Their delay is over.
-local function arrive(queue, c, entries, members)
+local function arrive(queue, c, entries)
     local key = base .. queue
     if c.fifo then
         for i = 1, #entries do
-            local group = parts(entries[i], true)
-            put_in_group(queue, group, entries[i], false)
+            put_in_group(queue, parts(entries[i], true), entries[i], false)
         end
-    else
-        local ok, first = push(false, key .. ':ready', entries, members)
-        if not ok then
-            return
-        end
-        if first then
-            wake(queue, key .. ':ready')
-        end
+    elseif push(false, key .. ':ready', entries) then
+        wake(queue, key .. ':ready')
     end
     try('HINCRBY', key .. ':stat', 'late', -#entries)
 end
 
 -- Back among the dead letters, at the head.
-local function lie_again(queue, entries, members)
-    local ok, first = push(true, base .. queue .. ':dead', entries, members)
-    if ok then
-        try('HINCRBY', base .. queue .. ':stat', 'dback', #entries)
-        if first then
-            try('PUBLISH', base .. queue .. ':dead', '')
-        end
+local function lie_again(queue, entries)
+    local first = push(true, base .. queue .. ':dead', entries)
+    try('HINCRBY', base .. queue .. ':stat', 'dback', #entries)
+    if first then
+        try('PUBLISH', base .. queue .. ':dead', '')
     end
 end
 
@@ -207,10 +185,6 @@ local function sort_in(all, member)
     local queue = sub(member, 3, find(member, '/', 3, true) - 1)
     local c = conf_of(queue)
     if c.gone then
-        return
-    elseif not c.there then
-        -- Never dropped: somebody may bring its settings back.
-        call('ZADD', KEYS[1], now + RETRY_MS, member)
         return
     end
     local entry = sub(member, #queue + 4)
@@ -226,6 +200,12 @@ local function sort_in(all, member)
             to = c.max > 0 and receives(entry) >= c.max and 'bury' or 'back'
         end
     end
+    if not c.sound or
+        (c.fifo and not sound_group(queue, parts(entry, true))) then
+        -- Never dropped: somebody may set its keys right.
+        call('ZADD', KEYS[1], now + RETRY_MS, member)
+        return
+    end
     local q = all[queue]
     if not q then
         q = {}
@@ -234,11 +214,10 @@ local function sort_in(all, member)
     end
     local lot = q[to]
     if not lot then
-        lot = { {}, {} }
+        lot = {}
         q[to] = lot
     end
-    lot[1][#lot[1] + 1] = entry
-    lot[2][#lot[2] + 1] = member
+    lot[#lot + 1] = entry
 end
 
 -- What is due, of all queues of the shard, about so many; how many.  Those of
@@ -265,16 +244,16 @@ local function expire(limit, how)
         local queue = all[i]
         local q, c = all[queue], conf_of(queue)
         if q.arrive then
-            arrive(queue, c, q.arrive[1], q.arrive[2])
+            arrive(queue, c, q.arrive)
         end
         if q.back then
-            give_back(queue, c, q.back[1], q.back[2], how)
+            give_back(queue, c, q.back, how)
         end
         if q.lie then
-            lie_again(queue, q.lie[1], q.lie[2])
+            lie_again(queue, q.lie)
         end
         if q.bury then
-            bury(queue, c, q.bury[1], q.bury[2], how)
+            bury(queue, c, q.bury, how)
         end
     end
     return #due

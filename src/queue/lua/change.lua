@@ -1,5 +1,5 @@
 --#include "queue/base.lua"
-local kept = call('GET', base .. 'clock')
+local kept = call('MGET', base .. 'clock')[1]
 --#include "queue/clock.lua"
 --#include "queue/tell.lua"
 --#include "queue/back.lua"
@@ -20,7 +20,7 @@ local kept = call('GET', base .. 'clock')
 -- in flight -> in flight, delayed, ready, dead.
 local queue, how = ARGV[1], ARGV[5]
 local key = base .. queue
-local out, entries, members, lie, lying = {}, {}, {}, {}, {}
+local out, entries, lie, worn = {}, {}, {}, {}
 local bad = 0
 local c = conf_of(queue)
 if not c.there or c.fifo ~= (ARGV[4] == '1') then
@@ -29,16 +29,28 @@ if not c.there or c.fifo ~= (ARGV[4] == '1') then
     end
     return out
 end
+
+local function entry_of(member)
+    return match(sub(member, #queue + 4), '^(.*)/[^/]*$')
+end
+
+-- All that can hold something else is looked at before the first write.
+local right = c.sound
+for i = 8, c.fifo and #ARGV or 0 do
+    right = right and sound_group(queue, parts(entry_of(ARGV[i]), true))
+end
+if not right and how ~= 'hide' then
+    return redis.error_reply('WRONGTYPE a key of the queue is something else')
+end
 call('PERSIST', KEYS[1])
 save_clock()
-local worn, wearing = {}, {}
 local till, late = now + tonumber(ARGV[6]), 0
 local function worn_out(entry)
     return c.max > 0 and receives(entry) >= c.max
 end
 for i = 8, #ARGV do
     local m = ARGV[i]
-    local entry = match(sub(m, #queue + 4), '^(.*)/[^/]*$')
+    local entry = entry_of(m)
     local n = 1
     local failed = (how == 'fail' or how == 'wait' or how == 'late') and
                    (sub(m, 1, 1) == 'x' or not worn_out(entry))
@@ -61,15 +73,15 @@ for i = 8, #ARGV do
         n = call('ZREM', KEYS[1], m)
         if n == 1 then
             if sub(m, 1, 1) == 'x' then
-                lie[#lie + 1], lying[#lying + 1] = entry, m
+                lie[#lie + 1] = entry
             elseif how == 'bury' or how ~= 'free' and worn_out(entry) then
-                worn[#worn + 1], wearing[#wearing + 1] = entry, m
+                worn[#worn + 1] = entry
             else
                 if how == 'free' then
                     local p = find(entry, '/', 1, true)
                     entry = (receives(entry) - 1) .. sub(entry, p)
                 end
-                entries[#entries + 1], members[#members + 1] = entry, m
+                entries[#entries + 1] = entry
             end
         elseif ARGV[3] == '1' then
             n = 1
@@ -79,14 +91,14 @@ for i = 8, #ARGV do
     out[#out + 1] = n
 end
 if #entries > 0 then
-    give_back(queue, c, entries, members, ARGV[2])
+    give_back(queue, c, entries, ARGV[2])
 end
 if #lie > 0 then
-    lie_again(queue, lie, lying)
+    lie_again(queue, lie)
     note_why(queue, c, lie, ARGV[7])
 end
 if #worn > 0 then
-    bury(queue, c, worn, wearing, ARGV[2], ARGV[7])
+    bury(queue, c, worn, ARGV[2], ARGV[7])
 end
 if late > 0 then
     try('HINCRBY', key .. ':stat', 'back', late)
@@ -95,8 +107,8 @@ elseif how == 'wait' and #worn == 0 then
     try('HSET', key .. ':stat', 'wait', till)
 end
 -- A pool that found it busy put it off.
-local turn = how ~= 'hide' and call('ZSCORE', base .. 'work', queue)
-if turn and tonumber(turn) > now then
+local turn = how ~= 'hide' and try('ZSCORE', base .. 'work', queue)
+if type(turn) == 'string' and tonumber(turn) > now then
     call('ZADD', base .. 'work', 'XX', how == 'wait' and #worn == 0 and till or
          now, queue)
 end

@@ -1,5 +1,5 @@
 --#include "queue/base.lua"
-local kept = call('GET', base .. 'clock')
+local kept = call('MGET', base .. 'clock')[1]
 --#include "queue/clock.lua"
 --#include "queue/tell.lua"
 --#include "queue/back.lua"
@@ -22,6 +22,11 @@ if not conf[1] then
     return { -1, 0 }
 end
 local fifo = conf[2] == '1'
+-- All that can hold something else is looked at before the first write.
+call('HLEN', key .. ':body')
+call('LLEN', key .. ':ready')
+call('LLEN', key .. ':dead')
+call('HLEN', key .. ':busy')
 
 local function forget(entries)
     local ids = {}
@@ -58,14 +63,14 @@ end
 
 local function unlist()
     if call('LLEN', key .. ':ready') == 0 then
-        call('ZREM', base .. 'work', queue)
+        try('ZREM', base .. 'work', queue)
     end
 end
 
 if what == 'mark' then
     call('HSET', key .. ':conf', 'gone', 1)
     call('HDEL', key .. ':conf', 'usual')
-    call('ZREM', base .. 'work', queue)
+    try('ZREM', base .. 'work', queue)
     return { 0, 0 }
 elseif what == 'dead' then
     return { shorten(key .. ':dead'), call('LLEN', key .. ':dead') }
@@ -110,6 +115,6 @@ elseif what == 'due' then
 end
 call('UNLINK', key .. ':ready', key .. ':body', key .. ':dead', key .. ':busy',
      key .. ':stat', key .. ':log', key .. ':why')
-call('SREM', base .. 'queues', queue)
+try('SREM', base .. 'queues', queue)
 call('DEL', key .. ':conf')
 return { 0, 0 }

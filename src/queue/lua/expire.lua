@@ -1,5 +1,5 @@
 --#include "queue/base.lua"
-local kept = call('GET', base .. 'clock')
+local kept = call('MGET', base .. 'clock')[1]
 --#include "queue/clock.lua"
 --#include "queue/tell.lua"
 --#include "queue/back.lua"
@@ -19,8 +19,10 @@ if ARGV[3] ~= '' then
     local mine = true
     if held then
         local p = find(held, ' ', 1, true)
-        mine = sub(held, 1, p - 1) == ARGV[3] or
-            tonumber(sub(held, p + 1)) < now
+        -- One from far ahead was given by a clock that has gone back.
+        local left = tonumber(sub(held, p + 1)) - now
+        mine = sub(held, 1, p - 1) == ARGV[3] or left < 0 or
+            left > tonumber(ARGV[4])
     end
     if not mine and ARGV[5] ~= '1' then
         return { 0, next_due(), '0' }

@@ -1,5 +1,5 @@
 --#include "queue/base.lua"
-local kept = call('GET', base .. 'clock')
+local kept = call('MGET', base .. 'clock')[1]
 --#include "queue/clock.lua"
 -- make.lua: make a queue unless it is there, or change its settings.
 --

@@ -9,21 +9,29 @@ local how = ARGV[2]
 --
 -- in flight -> done.  Asked again, a receipt that is gone counts as done: it was
 -- there when it was asked first, or its message is in the queue anyway.
-local out, ids, bad = {}, {}, 0
-for i = 6, 5 + (#ARGV - 5) / 2 do
-    local r, n = ARGV[i], 1
-    local id = call('HGET', receipt, r)
-    if id then
-        call('HDEL', receipt, r)
-        call('ZREM', inflight, r)
-        call('ZREM', hidden, r)
-        call('DEL', base .. 'msg:' .. id)
-        ids[#ids + 1] = id
+local out, ids, bad, seen = {}, {}, 0, {}
+local last = 5 + (#ARGV - 5) / 2
+local found = call('HMGET', receipt, unpack(ARGV, 6, last))
+for i = 1, #found do
+    local r, n = ARGV[5 + i], 1
+    if found[i] and not seen[r] then
+        ids[#ids + 1] = found[i]
     elseif ARGV[3] ~= '1' then
         n = 0
         bad = bad + 1
     end
-    out[#out + 1] = n
+    seen[r] = true
+    out[i] = n
+end
+if #ids > 0 then
+    call('HDEL', receipt, unpack(ARGV, 6, last))
+    call('ZREM', inflight, unpack(ARGV, 6, last))
+    call('ZREM', hidden, unpack(ARGV, 6, last))
+    local keys = {}
+    for i = 1, #ids do
+        keys[i] = base .. 'msg:' .. ids[i]
+    end
+    call('DEL', unpack(keys))
 end
 for i = 1, #ids do
     tell('acked', ids[i])

@@ -24,6 +24,7 @@ end
 local fifo, log = conf[4] == '1', conf[5] == '1'
 call('LLEN', key .. ':ready')
 call('HLEN', key .. ':stat')
+call('HLEN', key .. ':busy')
 local got = call('LRANGE', key .. ':dead', 0, ARGV[5] - 1)
 if #got == 0 then
     return { 0 }

@@ -36,6 +36,14 @@ if argv[5] ~= '-1' then
 end
 if done then
     return { 0, delay }
+elseif not was and argv[3] ~= '1' then
+    -- The lane's memory is gone, after an hour's rest or by a clock that went
+    -- ahead.  One that is there shows that this is not the first time.
+    for i = 6, #argv, 2 do
+        if call('HEXISTS', key .. ':body', argv[i]) == 1 then
+            return { 0, delay }
+        end
+    end
 end
 for i = 7, #argv, 2 do
     if #argv[i] > limit then
@@ -78,7 +86,7 @@ if delay > 0 then
     call('HINCRBY', key .. ':stat', 'late', n)
 elseif r == n then
     try('PUBLISH', key .. ':ready', '')
-    if call('ZADD', base .. 'work', 'NX', now, queue) == 1 then
+    if try('ZADD', base .. 'work', 'NX', now, queue) == 1 then
         try('PUBLISH', sub(base, 1, find(base, ':{q/', 1, true)) .. 'work', '')
     end
 end

@@ -39,8 +39,17 @@ call('HLEN', key .. ':body')
 call('HLEN', key .. ':stat')
 call('LLEN', key .. ':ready')
 call('HLEN', key .. ':busy')
+call('ZCARD', KEYS[1])
 local function memory(dedup)
     return key .. ':dd:' .. conf[1] .. ':' .. dedup
+end
+
+-- The first id, as long as it is to be remembered: the key's own time is that
+-- of a clock that may have been ahead for a moment.
+local function remembered(dedup)
+    local found = call('GET', memory(dedup))
+    local p = found and find(found, '/', 1, true)
+    return p and tonumber(sub(found, 1, p - 1)) > now and sub(found, p + 1)
 end
 for i = 6, #ARGV, 6 do
     if fifo then
@@ -48,16 +57,18 @@ for i = 6, #ARGV, 6 do
     end
 end
 
--- The duplicates; of a call that was done before, those it found then.
+-- The duplicates; of a call that was done before, those it found then.  A lane
+-- whose memory is gone (see send.lua) may have sent any of them before.
+local forgot = not was and ARGV[3] ~= '1'
 local out, new, seen, longest = { 0, 0 }, {}, {}, 0
 for i = 6, #ARGV, 6 do
     local id, dedup, first = ARGV[i], ARGV[i + 3], false
     if dedup ~= '' then
-        first = seen['d' .. dedup] or call('GET', memory(dedup))
+        first = seen['d' .. dedup] or remembered(dedup)
         first = first ~= id and first
         seen['d' .. dedup] = seen['d' .. dedup] or id
     end
-    if not first and ARGV[i + 5] == '1' and not done and
+    if not first and (ARGV[i + 5] == '1' or forgot) and not done and
         (seen['i' .. id] or call('HEXISTS', key .. ':body', id) == 1) then
         first = id
     end
@@ -100,7 +111,8 @@ for j = 1, #new do
         (fifo and #group .. '/' .. group .. '/' or '') .. id
     call('HSET', key .. ':body', id, ARGV[i + 1])
     if dedup ~= '' then
-        call('SET', memory(dedup), id, 'PX', conf[7])
+        call('SET', memory(dedup), string.format('%.0f/', now + conf[7]) .. id,
+             'PX', conf[7])
     end
     if delay > 0 then
         hide(entry, delay)

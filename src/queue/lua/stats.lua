@@ -1,5 +1,5 @@
 --#include "queue/base.lua"
-local kept = call('GET', base .. 'clock')
+local kept = call('MGET', base .. 'clock')[1]
 --#include "queue/clock.lua"
 -- stats.lua: the figures of a queue.
 --

@@ -59,11 +59,11 @@ end
 
 -- Numbers are dear as arguments: where they are known as strings, as such.
 local got = call('LRANGE', list, '0', max - 1)
-if #got < max and not dead then
-    call('ZREM', base .. 'work', queue)
-end
 if #got == 0 and (ARGV[7] == '0' or #call('ZRANGEBYSCORE', KEYS[1], '-inf',
                                           now, 'LIMIT', 0, 1) == 0) then
+    if not dead then
+        try('ZREM', base .. 'work', queue)
+    end
     return { 0, hide }
 end
 local spread = false
@@ -73,13 +73,20 @@ if choosy or #got == 0 then
 --#include "queue/back.lua"
 --#include "queue/pick.lua"
     if #got == 0 then
+        -- What would fail afterwards fails before.
+        call('HLEN', key .. ':body')
+        call('HLEN', stat)
         expire(ARGV[7], ARGV[4])
         got = call('LRANGE', list, 0, max - 1)
     end
     if #got == 0 then
         return with_told({ 0, hide })
     elseif choosy then
-        return pick()
+        local out = pick()
+        if call('LLEN', list) == 0 then
+            try('ZREM', base .. 'work', queue)
+        end
+        return out
     end
 end
 
@@ -127,6 +134,9 @@ end
 call('LTRIM', list, #got == max and ARGV[5] or #got, '-1')
 if n > 0 then
     call('SET', base .. 's:' .. ARGV[2], ARGV[3] .. ' ' .. score, 'PX', LANE_MS)
+end
+if #got < max and not dead then
+    try('ZREM', base .. 'work', queue)
 end
 if n < 2 * #ids then
     call('HINCRBY', stat, 'lost', #ids - n / 2)
