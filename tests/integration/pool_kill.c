@@ -1,8 +1,8 @@
 /*
  * pool_kill.c: pools in several processes, one of which is killed.
  *
- * This program is also the worker: "worker URL" runs a pool whose handlers write
- * down what they handle in the list seen:<queue>, until its stdin ends.
+ * This program is also the worker: "worker URL" runs a pool whose handlers
+ * write down what they handle in the list seen:<queue>, until its stdin ends.
  */
 #include "pool_help.h"
 #include "support/proc.h"
