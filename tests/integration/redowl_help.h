@@ -27,7 +27,7 @@ static inline int stop_both(void **state)
 }
 
 /* Tell the other program to do something, without waiting for the answer. */
-static inline void tell_peer(const char *fmt, ...)
+static inline void LEAT_PRINTF(1, 2) tell_peer(const char *fmt, ...)
 {
     char line[1024];
     va_list ap;
