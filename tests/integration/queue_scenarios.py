@@ -34,7 +34,7 @@ NEVER = 600000      # a visibility that is not waited for
 
 def a1_a_consumer_killed_30_times(b):
     b.server(visibility=500)
-    p = b.produce(0, rate=200)
+    p = b.produce(0, rate=50)
     for n in range(30):
         w = b.consume("v", api=("direct", "run", "pool")[n % 3], work=2,
                       wait=False)
@@ -49,7 +49,8 @@ STEPS = ("received", "before_effect", "after_effect", "after_settle")
 
 
 def killed_at_each_step(b):
-    p = b.produce(0, rate=200)
+    b.send(200, batch=10, key=100, role="first")
+    p = b.produce(0, rate=50)
     for step in STEPS:
         for n, ack in ((1, "each"), (3, "batch"), (6, "each")):
             w = b.consume("v", ack=ack, env={
@@ -175,7 +176,7 @@ def a8_a_delay_longer_than_the_visibility(b):
 def a9_what_a_consumer_had_that_died_for_ever_comes_to_another(b):
     """Also where the dead one was to give back what expires."""
     b.server(visibility=500)
-    p = b.produce(0, rate=300)
+    p = b.produce(0, rate=100)
     for n in range(5):
         w = b.consume(f"x{n}", api=("run", "pool", "direct")[n % 3], work=5)
         b.wait(lambda l: l.of(DELIVERY, f"x{n}"), "it has some")
@@ -188,7 +189,7 @@ def a9_what_a_consumer_had_that_died_for_ever_comes_to_another(b):
 def a11_a_consumer_asked_to_end_gives_back_at_once(b):
     """The visibility is ten minutes: only giving back can be what helped."""
     b.server(visibility=NEVER)
-    p = b.produce(0, rate=200)
+    p = b.produce(0, rate=100)
     for n in range(6):
         w = b.consume(f"x{n}", api=("direct", "run", "pool")[n % 3], work=5)
         b.wait(lambda l: l.of(DELIVERY, f"x{n}"), "it has some")

@@ -52,10 +52,10 @@ class Poison:
         # what he has besides, so where some kill each consumer has one at a
         # time; and each costs so many visibilities.
         self.kills = not short
-        self.receives = 10 + seed % 3
+        self.receives = (6 if self.kills else 10) + seed % 3
         self.fates = Fates(poison=20, flaky=30, reject=10,
                            crash=2 if self.kills else 0, most=4)
-        self.rate = RATE
+        self.rate = 50 if self.kills else RATE
         self.bound = self.crashes = 0
         self.buried = []
 
