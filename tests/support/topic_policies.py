@@ -223,6 +223,17 @@ class Policies:
         found = run.ask(key, "XRANGE", key, letter.i, letter.i)
         return not found or found[0][1] != letter.fields
 
+    def sort_innocent(self, run):
+        """Who is killed from outside while he tries one that others had when
+        they died looks like one who dies of it: struck, and no fault."""
+        dead = [n for n in self.dead if not self.fates.doomed(n)]
+        last = {}
+        for r in Ledgers(run.dir).read().of(DELIVERY) if dead else ():
+            if r.id in dead and r.ns > last.get(r.id, (0, ""))[0]:
+                last[r.id] = r.ns, r.who
+        struck = [n for n in dead if last.get(n, (0, ""))[1] in run.killed]
+        return struck, [n for n in dead if n not in struck]
+
     def judge(self, run, verdict):
         """Once all is drained, before anything is replayed."""
         in_logs = {int(text) for i in range(self.partitions)
@@ -231,15 +242,18 @@ class Policies:
         wrong = [(x, why) for x in self.letters
                  if (why := why_wrong(x, self.fates))]
         unlike = [x for x in self.letters if self.unlike(run, x)]
-        innocent = [n for n in self.dead if not self.fates.doomed(n)]
+        struck, innocent = self.sort_innocent(run)
         verdict.update(
             order=self.order, crashes=self.crashes, dead=len(self.dead),
             doomed=len(doomed), undead=len(doomed - set(self.dead)),
-            innocent=len(innocent), mislabelled=len(wrong),
+            innocent=len(innocent), struck=len(struck),
+            mislabelled=len(wrong),
             buried_twice=len(self.letters) - len(self.dead),
             unlike=len(unlike))
         # They were seen, and have no effect.
         verdict["stuck"] -= self.without_effect(run)
+        verdict["vanished"] = self.vanished(run, in_logs)
+        verdict["stuck"] -= verdict["vanished"]
         self.show(wrong, unlike, innocent, doomed - set(self.dead))
         self.judge_second(run, verdict)
 
@@ -256,6 +270,14 @@ class Policies:
         effected = run.ledgers.read().effected
         return sum(not (n & 0xffffffff) < len(effected.get(n >> 32, b"")) or
                    not effected[n >> 32][n & 0xffffffff] for n in self.dead)
+
+    def vanished(self, run, in_logs):
+        """Handed out once, never confirmed to the sender and in no log: they
+        went with a server that was replaced before they had their effect."""
+        all_of = Ledgers(run.dir).read()
+        seen = {r.id for r in all_of.of(DELIVERY)}
+        seen -= {r.id for r in all_of.of(EFFECT)} | set(self.dead) | in_logs
+        return sum(not all_of.was_acked(n >> 32, n & 0xffffffff) for n in seen)
 
     def show(self, wrong, unlike, innocent, undead):
         for letter, why in wrong[:5]:

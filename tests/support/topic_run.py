@@ -51,6 +51,7 @@ class Run:
             self.rate = min(self.rate, self.policies.rate)
             self.ledgers.doomed = self.policies.fates.doomed
         self.bound = 0      # duplicates there may be
+        self.killed = set()  # ledgers of consumers that we killed
         self.stuck = 0
         self.born = 0
         self.resume = []    # (when, consumer)
@@ -142,6 +143,7 @@ class Run:
     def kill_consumer(self, seconds, r, same=True):
         w = r.choice(self.consumers)
         self.bound += IN_FLIGHT
+        self.killed.add(f"{w.role}.{w.pid}")
         w.kill()
         self.forget(w)
         if not same:
