@@ -176,7 +176,7 @@ static void figures_purging_and_removal(void **state)
     must(leat_queue_purge(q, true, &n, err));
     assert_int_equal(n, 2);
     send_many(q, 0, 3);
-    take_one(q);
+    leat_queue_batch_free(take_one(q));
     must(leat_queue_remove(client, "orders", &o, err));
     redisReply *r = redis_raw(server, "KEYS *");
     for (size_t i = 0; i < r->elements; i++)
