@@ -33,7 +33,7 @@ static void send_all(leat_queue *q, life *l)
     leat_queue_send_opts o[MESSAGES - 2] = { 0 };
     for (int i = 0; i < MESSAGES - 2; i++) {
         m[i].body = leat_str("x");
-        o[i].group = leat_mem("abcdefgh" + i, 1);
+        o[i].group = leat_mem(&"abcdefgh"[i], 1);
     }
     (void)leat_queue_send_batch(q, m, MESSAGES - 2, o, sent, NULL);
     for (int i = 0; i < MESSAGES - 2; i++)
