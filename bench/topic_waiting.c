@@ -15,9 +15,11 @@ enum { WAITING = 100000, CHUNK = 10000, CONSUMED = 10200 };
 
 /* As kept.lua has them, and delayed ones; ARGV from, count. */
 static const char fill_lua[] =
-    "local t = redis.call('TIME')[1] * 1000 + 86400000 "
+    "local now = redis.call('TIME')[1] * 1000 "
+    "local t = now + 86400000 "
     "local packed = cmsgpack.pack({'k', 'key', 'b', 'body'}) "
-    "local meta = cmsgpack.pack({1, 1, t, t, 'why', 'why', '', t, '', ''}) "
+    "local meta = cmsgpack.pack({1, 1, now, now, 'why', 'why', '', t, "
+    "'', ''}) "
     "for base = ARGV[1], ARGV[1] + ARGV[2] - 1, 1000 do "
     "local kept, due, laters = {}, {}, {} "
     "for i = base, base + 999 do "
