@@ -64,11 +64,9 @@ static char *near_queue(cli *c, leat_client *client, const char *name)
     return text;
 }
 
-/* The library has no code of its own for this. */
 bool key_is_foreign(const leat_error *err)
 {
-    return err->code == LEAT_EINVAL &&
-           strstr(err->msg, "holds something else than it should");
+    return err->code == LEAT_EDECODE;
 }
 
 int queue_fail(cli *c, leat_client *client, const char *name,
