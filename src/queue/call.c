@@ -144,7 +144,9 @@ static bool worth_asking_again(leat_code rc)
 }
 
 /* Those that are over now; whether there are others.  A later try that failed
- * says nothing of the one before. */
+ * says nothing of one before whose answer was lost: that one may have been done,
+ * or may arrive yet.  After it only success is certain, and what passes is
+ * waited for. */
 static bool more_to_ask(queue_answer *a, size_t n)
 {
     bool more = false;
@@ -156,9 +158,11 @@ static bool more_to_ask(queue_answer *a, size_t n)
             if (a[i].call->again)
                 *a[i].call->again = '1';
         }
-        a[i].over = !worth_asking_again(a[i].rc);
+        bool doubt = a[i].unknown.code != LEAT_OK && a[i].rc != LEAT_OK;
+        a[i].over = !worth_asking_again(a[i].rc) &&
+                    !(doubt && a[i].err.retriable);
         more |= !a[i].over;
-        if (!a[i].over && a[i].unknown.code != LEAT_OK) {
+        if (doubt) {
             a[i].err = a[i].unknown;
             a[i].rc = a[i].unknown.code;
         }

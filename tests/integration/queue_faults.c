@@ -337,6 +337,32 @@ static void a_command_that_was_held_up_does_nothing(void **state)
     }
 }
 
+/* The first try is held up, the others are refused; then it arrives. */
+static void a_refusal_after_a_lost_try_is_no_certainty(void **state)
+{
+    (void)state;
+    victim v = victim_of();
+    tcpfault_rule_add(proxy, &(tcpfault_rule){ .conn = v.conn,
+                                               .dir = TCPFAULT_UP,
+                                               .when = TCPFAULT_COMMAND,
+                                               .command = "EVALSHA",
+                                               .n = 1,
+                                               .action = TCPFAULT_HOLD,
+                                               .times = 1 });
+    redis_do(server, "CONFIG SET maxmemory 1");
+    leat_code rc = leat_queue_send(v.q, &(leat_msg){ .body = leat_str("0") },
+                                   NULL, NULL, NULL);
+    redis_do(server, "CONFIG SET maxmemory 0");
+    assert_code(rc, LEAT_EUNKNOWN);
+    tcpfault_release(proxy);
+    leat_queue *q = orders();
+    leat_queue_batch *b = take_one(q);
+    assert_int_equal(leat_queue_batch_count(b), 1);
+    leat_queue_batch_free(b);
+    leat_queue_close(q);
+    victim_close(&v);
+}
+
 /* ---- a server that dies ----------------------------------------------- */
 
 typedef struct traffic {
@@ -793,6 +819,7 @@ int main(void)
         proxy_test(a_receive_cut_anywhere_loses_nothing),
         proxy_test(an_ack_cut_anywhere_happens_or_says_so),
         proxy_test(a_command_that_was_held_up_does_nothing),
+        proxy_test(a_refusal_after_a_lost_try_is_no_certainty),
         owl_proxy_test(a_send_cut_anywhere_happens_once_or_says_so),
         owl_proxy_test(a_receive_cut_anywhere_loses_nothing),
         owl_proxy_test(an_ack_cut_anywhere_happens_or_says_so),
