@@ -239,7 +239,7 @@ int run_queue_create(cli *c)
 
 static bool any_setting(cli *c)
 {
-    for (const option *o = queue_alter_options; o->name; o++)
+    for (const option *o = c->command->options; o->name; o++)
         if (strcmp(o->name, "namespace") != 0 && value_text(c, o->name))
             return true;
     return false;

@@ -268,7 +268,8 @@ static void offer_options(const typing *t, const option *list)
 
 static void offer_nouns(const typing *t)
 {
-    for (const command *k = commands; k->noun; k++)
+    for (const command *k = command_next(NULL, NULL); k;
+         k = command_next(NULL, k))
         if (!k->verb && !k->hidden)
             offer(t, k->noun, strlen(k->noun), k->summary);
     for (const group *g = groups; g->noun; g++)
@@ -358,7 +359,8 @@ static void pass_word(typing *t, const char *word)
     }
     if (!t->group && (t->group = group_find(word)))
         return;
-    for (const command *k = commands; k->noun; k++) {
+    for (const command *k = command_next(NULL, NULL); k;
+         k = command_next(NULL, k)) {
         bool mine = t->group ? k->verb && strcmp(k->noun, t->group->noun) == 0
                              : !k->verb;
         const char *name = k->verb ? k->verb : k->noun;

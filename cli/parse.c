@@ -111,7 +111,8 @@ static size_t choices(const group *g, choice *out)
     size_t n = 0;
     for (const group *x = groups; !g && x->noun; x++)
         out[n++] = (choice){ x->noun, NULL, x };
-    for (const command *k = commands; k->noun; k++)
+    for (const command *k = command_next(NULL, NULL); k;
+         k = command_next(NULL, k))
         if (g ? k->verb && strcmp(k->noun, g->noun) == 0 : !k->verb)
             out[n++] = (choice){ last_word(k), k, NULL };
     return n;
@@ -254,7 +255,8 @@ static bool apply(parser *p, value *v, const char *shown, char *inline_text)
 
 static bool elsewhere(const char *name, const command **where)
 {
-    for (const command *k = commands; k->noun; k++)
+    for (const command *k = command_next(NULL, NULL); k;
+         k = command_next(NULL, k))
         for (const option *o = k->options; o && o->name && !k->hidden; o++)
             if (strcmp(o->name, name) == 0) {
                 *where = k;
