@@ -47,7 +47,9 @@ typedef enum value_kind {
     VALUE_GROUP,   /* the name of a group of the topic           */
     VALUE_QUEUE,   /* the name of a queue                        */
     VALUE_LIST,    /* may be given again: texts split by newlines */
-    VALUE_REST     /* a program: it and all words after it       */
+    VALUE_REST,    /* a program: it and all words after it       */
+    VALUE_PROGRAM  /* the same, but options of the command that stand */
+                   /* between the program and its words are ours      */
 } value_kind;
 
 typedef struct option {
@@ -301,6 +303,9 @@ typedef struct output output;
  * A record is one row: an object in JSON, one line per column in a table. */
 output *output_open(cli *c, const column *columns, size_t n, bool record,
                     int *code);
+/* Where words are the usual answer: was a record asked for on the command line?
+ */
+bool wants_record(cli *c);
 void output_text(output *o, const char *s);
 void output_bytes(output *o, leat_bytes b); /* may hold zeros */
 void output_number(output *o, int64_t v);

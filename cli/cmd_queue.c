@@ -9,11 +9,6 @@
 
 /* ---- shared ----------------------------------------------------------- */
 
-bool wants_record(cli *c)
-{
-    return value_find(c, "output")->origin == FROM_FLAG;
-}
-
 static bool is_redowl(cli *c)
 {
     const value *v = value_find(c, "profile");
@@ -62,6 +57,23 @@ static char *near_queue(cli *c, leat_client *client, const char *name)
                              "makes one");
     free_names(&n);
     return text;
+}
+
+int queue_done(cli *c, const char *done, const char *remark)
+{
+    static const column columns[] = { { "queue", COLUMN_TEXT, false },
+                                      { "done", COLUMN_TEXT, false } };
+    int code = 0;
+    if (!wants_record(c)) {
+        note("%s", remark);
+        return 0;
+    }
+    output *out = output_open(c, columns, 2, true, &code);
+    if (!out)
+        return code;
+    output_text(out, c->args[0]);
+    output_text(out, done);
+    return output_close(out);
 }
 
 /* The library has no code of its own for this. */
@@ -184,12 +196,27 @@ static void get_settings(cli *c, leat_queue_opts *o, int64_t taken)
         o->dead_queue = value_text(c, "dead-queue");
 }
 
-static int check_settings(cli *c)
+int check_visibility(cli *c)
 {
-    if (value_text(c, "visibility") && value_ms(c, "visibility") == 0)
+    const char *text = value_text(c, "visibility");
+    int64_t ms = value_ms(c, "visibility");
+    if (text && ms == 0)
         return fail(EXIT_USAGE, "others would receive it at once",
                     "--visibility: 0 hides nothing");
+    if (ms > LEAT_VISIBILITY_MAX_MS)
+        return fail(EXIT_USAGE,
+                    "what takes longer is hidden again and again: receive "
+                    "--exec and pool do so, or leat queue change",
+                    "--visibility: '%s' is over 12 hours", text);
     return 0;
+}
+
+static int check_settings(cli *c)
+{
+    if (value_text(c, "dedup-window") && value_ms(c, "dedup-window") == 0)
+        return fail(EXIT_USAGE, "send without --dedup to have none",
+                    "--dedup-window: 0 remembers nothing");
+    return check_visibility(c);
 }
 
 /* Is there one of that name, or half of one that is being removed? */
@@ -220,9 +247,12 @@ static int create(cli *c, leat_client *client)
     leat_queue *q = leat_queue_open(client, name, &o, &err);
     if (!q)
         return fail_with(name, &err, NULL);
-    note("queue %s created%s", name, o.fifo ? ", first in, first out" : "");
     leat_queue_close(q);
-    return 0;
+    char *remark = format("queue %s created%s", name,
+                          o.fifo ? ", first in, first out" : "");
+    int code = queue_done(c, "created", remark);
+    free(remark);
+    return code;
 }
 
 int run_queue_create(cli *c)
@@ -263,10 +293,11 @@ int run_queue_alter(cli *c)
     get_settings(c, &o, -1);
     if (value_on(c, "no-dead-queue"))
         o.dead_queue = "";
-    if (leat_queue_alter(q.queue, &o, &err) == LEAT_OK)
-        note("queue %s altered", c->args[0]);
-    else
-        code = queue_fail(c, q.client, c->args[0], &err);
+    char *remark = format("queue %s altered", c->args[0]);
+    leat_code got = leat_queue_alter(q.queue, &o, &err);
+    code = got == LEAT_OK ? queue_done(c, "altered", remark)
+                          : queue_fail(c, q.client, c->args[0], &err);
+    free(remark);
     opened_close(&q);
     return code;
 }

@@ -29,12 +29,18 @@ static void wait_for_end(working *w, leat_pool *p)
     }
 }
 
+/* The argument, or --namespace, which may come from the environment. */
+static const char *namespace_of(cli *c)
+{
+    return c->arg_count ? c->args[0] : value_text(c, "namespace");
+}
+
 static int run_pool(cli *c, leat_client *client, working *w)
 {
     leat_error err = { 0 };
     int64_t drain = value_ms(c, "drain");
     leat_pool_opts o = {
-        .prefix = c->arg_count ? c->args[0] : NULL,
+        .prefix = namespace_of(c),
         .workers = (int)value_count(c, "workers"),
         .min_workers = (int)value_count(c, "min-workers"),
         .queue_workers = (int)value_count(c, "queue-workers"),
@@ -55,6 +61,12 @@ static int run_pool(cli *c, leat_client *client, working *w)
 static int check_words(cli *c)
 {
     char *by_name[2];
+    const value *v = value_find(c, "namespace");
+    if (c->arg_count && v->origin == FROM_FLAG &&
+        strcmp(v->text, c->args[0]) != 0)
+        return fail(EXIT_USAGE, NULL,
+                    "two namespaces, '%s' and '%s': a pool has one", c->args[0],
+                    v->text);
     if (!program_get(c, by_name))
         return fail(EXIT_USAGE, "usage: leat queue pool [NAMESPACE] --exec CMD",
                     "--exec is missing");
@@ -62,7 +74,7 @@ static int check_words(cli *c)
         return fail(EXIT_USAGE, NULL, "--workers is at most %d", MAX_PROGRAMS);
     if (value_count(c, "min-workers") > value_count(c, "workers"))
         return fail(EXIT_USAGE, NULL, "--min-workers is more than --workers");
-    return 0;
+    return check_visibility(c);
 }
 
 int run_queue_pool(cli *c)

@@ -87,14 +87,16 @@
 #define PROGRAM                                                                \
     { "exec",                                                                  \
       'e',                                                                     \
-      VALUE_REST,                                                              \
+      VALUE_PROGRAM,                                                           \
       "CMD",                                                                   \
       NULL,                                                                    \
       NULL,                                                                    \
       false,                                                                   \
       false,                                                                   \
-      "Run this program for each message; all words behind it are its "        \
-      "arguments.  No shell is involved." },                                   \
+      "Run this program for each message.  Options of this command may stand " \
+      "right behind it, spelled in full; all words from the first that is "    \
+      "none of them, or from -- on, are its arguments.  No shell is "          \
+      "involved." },                                                           \
         TIME("retry-delay", "1s",                                              \
              "A message whose program failed is received again after so "      \
              "long."),                                                         \
@@ -250,6 +252,7 @@ static const option queue_watch_options[] = {
 };
 
 static const option queue_pool_options[] = {
+    NAMESPACE,
     PROGRAM,
     { "workers", 'c', VALUE_COUNT, "N", "10", NULL, false, false,
       "How many programs run at once." },
@@ -324,6 +327,7 @@ static const example queue_ack_examples[] = {
 static const example queue_change_examples[] = {
     { "leat queue change jobs RECEIPT 10m", "it takes longer" },
     { "leat queue change jobs RECEIPT 0", "somebody else may try, now" },
+    { "leat queue change jobs 10m <got", "those of a file" },
     { 0 },
 };
 
@@ -370,8 +374,10 @@ static const example queue_watch_examples[] = {
 static const example queue_pool_examples[] = {
     { "leat queue pool --exec ./work",
       "every queue there is, ten programs at once" },
-    { "leat queue pool game -c 50 --until-idle 5s --exec ./move --fast",
+    { "leat queue pool game --exec ./move --workers 50 --until-idle 5s",
       "those of the namespace game, until there is nothing to do" },
+    { "leat queue pool game -- ./move --fast",
+      "all words behind -- are the program's" },
     { 0 },
 };
 
@@ -502,13 +508,15 @@ const command queue_commands[] = {
     { .noun = "queue",
       .verb = "change",
       .aliases = "extend hide",
-      .args = "NAME RECEIPT... TIME",
-      .min_args = 3,
+      .args = "NAME [RECEIPT...] TIME",
+      .min_args = 2,
       .max_args = 4096,
       .arg_words = "@queue",
       .summary = "hide messages for longer or shorter, or give them back",
-      .text = "They are hidden for TIME from now, at most 12h; 0 gives them "
-              "back at once.  A bare number is in seconds.  Exits as ack does.",
+      .text =
+          "They are hidden for TIME from now, at most 12h; 0 gives them "
+          "back at once.  A bare number is in seconds.  Receipts are given, "
+          "and it exits, as with ack.",
       .options = queue_change_options,
       .examples = queue_change_examples,
       .run = run_queue_change },

@@ -241,6 +241,7 @@ static void offer_value(typing *t, const option *o)
         break;
     case VALUE_FILE:
     case VALUE_REST:
+    case VALUE_PROGRAM:
         puts(":files");
         break;
     case VALUE_DIR:
@@ -379,7 +380,7 @@ static void pass_word(typing *t, const char *word)
 static void keep(typing *t, const option *o, const char *text)
 {
     value *v = value_find(t->c, o->name);
-    t->rest = o->kind == VALUE_REST;
+    t->rest = o->kind == VALUE_REST || o->kind == VALUE_PROGRAM;
     t->pending = NULL;
     if (!v || v->option != o)
         return;

@@ -27,14 +27,17 @@ void opened_close(opened *q);
 int queue_fail(cli *c, leat_client *client, const char *name,
                const leat_error *err);
 
+/* --visibility is a time that can be: 0, or an exit code. */
+int check_visibility(cli *c);
+
 /* Somebody else's key stands where one of the queue's should. */
 bool key_is_foreign(const leat_error *err);
 
 /* A receipt as words on the command line give it; bytes is overwritten. */
 leat_bytes receipt_bytes(char *text);
 
-/* Was --output given on the command line, where words are the usual answer? */
-bool wants_record(cli *c);
+/* Say what was done to the queue: the remark, or a record. */
+int queue_done(cli *c, const char *done, const char *remark);
 
 /* ---- programs as workers (queue_work.c) ------------------------------- */
 

@@ -20,7 +20,11 @@ bool working_init(cli *c, working *w, int64_t limit, int *code)
     w->program = program_get(c, w->by_name);
     *code = 0;
     if (!program_exists(w->program[0]))
-        *code = fail(EXIT_USAGE, "nothing was received",
+        *code = fail(EXIT_USAGE,
+                     strpbrk(w->program[0], " |;<>&$")
+                         ? "no shell is involved: its arguments are words of "
+                           "their own, or it is sh -c '...'"
+                         : "nothing was received",
                      "--exec: there is no program '%s'", w->program[0]);
     return *code == 0;
 }

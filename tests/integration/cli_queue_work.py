@@ -151,6 +151,24 @@ def a_pool_works_on_all_queues_of_a_namespace(b):
     equal(b.lines("jobs"), ["not of it"])
 
 
+def options_may_stand_behind_the_program(b):
+    b.put("1", "2", queue="room", options=["-N", "game", "--auto-create"])
+    program = b.script('read x; echo "$x $@" >>$T/log')
+    env = {"LEAT_NAMESPACE": "game"}
+    p = b.ok("pool", "game", "--exec", program, "--workers", "10",
+             "--until-idle=300ms", "a", "--workers", "x")
+    assert "2 handled: 2 acknowledged" in p.err, p.err
+    b.put("3", "4", queue="room", options=["-N", "game"])
+    b.ok("pool", "--exec", program, "--count", "1", "--", "--workers", env=env)
+    b.ok("receive", "room", "--exec", program, "--max", "1", "-q", env=env)
+    equal(b.lines("log"), ["1 a --workers x", "2 a --workers x",
+                           "3 --workers", "4 -q"])
+    refused(b.q("pool", "--exec", program, "--workers"), 64, "needs a N")
+    refused(b.q("pool", "game", "-N", "other", "--exec", "cat"), 64,
+            "two namespaces")
+    refused(b.q("receive", "jobs", "--exec", "cat >x"), 64, "no shell")
+
+
 def a_pool_tries_again_in_order_and_makes_dead_letters(b):
     b.put("1", "2", "3")
     program = b.script(
