@@ -53,8 +53,11 @@ static char *near_queue(cli *c, leat_client *client, const char *name)
                               NULL);
     const char *near = nearest(name, (const char *const *)n.name, n.count);
     char *text = near ? format("did you mean '%s'?", near)
-                      : copy("leat queue ls lists them, leat queue create "
-                             "makes one");
+                      : format("leat queue ls lists them, leat queue create "
+                               "makes one%s",
+                               value_find(c, "auto-create")
+                                   ? ", as --auto-create does"
+                                   : "");
     free_names(&n);
     return text;
 }

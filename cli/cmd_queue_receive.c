@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 20, IDLE_MS = 250 };
+enum { LOOK_MS = 20 };
 
 /* ---- a signal ends a wait --------------------------------------------- */
 
@@ -148,25 +148,11 @@ static int print_received(cli *c, opened *q, printer *p)
 
 /* ---- by a program ----------------------------------------------------- */
 
-/* Until a signal, the limit, idleness or a failure for good. */
-static void wait_for_end(working *w, leat_run *r)
+static working_state look(void *run)
 {
-    const char *text = value_text(w->c, "wait");
-    int64_t idle = value_ms(w->c, "wait"), since = now_ns();
-    uint64_t before = 0;
-    if (idle < IDLE_MS)
-        idle = IDLE_MS; /* it must have looked once */
-    while (!stop_signal && !gate_reached(&w->gate)) {
-        leat_run_stats now;
-        leat_run_stats_get(r, &now);
-        int64_t t = now_ns();
-        if (now.received != before || now.in_flight)
-            since = t;
-        before = now.received;
-        if (now.failed || (text && t - since > idle * 1000000))
-            return;
-        sleep_ms(LOOK_MS);
-    }
+    leat_run_stats s;
+    leat_run_stats_get(run, &s);
+    return (working_state){ s.received, s.in_flight > 0, s.failed };
 }
 
 static int run_programs(cli *c, opened *q)
@@ -191,8 +177,7 @@ static int run_programs(cli *c, opened *q)
         leat_source_close(source);
         return queue_fail(c, q->client, c->args[0], &err);
     }
-    wait_for_end(&w, r);
-    gate_stop(&w.gate);
+    working_wait(&w, "wait", q->client, look, r);
     int64_t drain = value_ms(c, "drain");
     leat_code got = leat_run_stop(r, drain ? drain : 1, &err);
     return working_end(&w, got, &err);

@@ -47,6 +47,7 @@ typedef struct working {
     int64_t max_ms, retry_ms;
     gate gate;
     atomic_llong acked, back, rejected;
+    leat_error away; /* the server, when we ended for lack of work */
 } working;
 
 /* What the options say, of which one names a program; false with *code, and
@@ -55,6 +56,17 @@ bool working_init(cli *c, working *w, int64_t limit, int *code);
 
 /* A handler; arg is a working. */
 leat_verdict working_handle(leat_ctx *x, void *arg);
+
+/* How far who hands out messages is. */
+typedef struct working_state {
+    uint64_t received;
+    bool busy, failed; /* failed: for good */
+} working_state;
+
+/* Until a signal, the count, a failure for good, or nothing came for as long as
+ * the option says; then nothing more is begun. */
+void working_wait(working *w, const char *word, leat_client *client,
+                  working_state (*look)(void *arg), void *arg);
 
 /* The end: code is how stopping went. */
 int working_end(working *w, leat_code code, const leat_error *err);

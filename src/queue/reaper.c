@@ -9,8 +9,8 @@
  * script renews and which another takes over when it has run out.  The lease
  * only saves work, as expiring twice is as good as once: so a reaper that was
  * told by its own process of something due sooner does not ask for it, and
- * nothing waits for a reaper that died but what only that one knew of.  One that
- * ends gives its lease up, or the next would wait until that has run out.
+ * nothing waits for a reaper that died but what only that one knew of.  One
+ * that ends gives its lease up, or the next would wait until it has run out.
  *
  * The same thread feeds outside dead-letter queues and reads the gauges.
  */

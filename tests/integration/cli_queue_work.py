@@ -11,7 +11,7 @@ import sys
 
 from cli import equal, wait_for
 from cli_queue import main, refused
-from cli_topic import SECONDS
+from cli_topic import SECONDS, Redis
 
 
 def a_program_gets_the_message_and_its_exit_code_decides(b):
@@ -189,6 +189,24 @@ def a_pool_finds_what_comes_later_and_ends_by_a_signal(b):
     p.communicate(timeout=SECONDS)
     equal(p.returncode, 0)
     equal((b.counts(), b.counts("new")), ([0, 0, 0, 0], [0, 0, 0, 0]))
+
+
+def a_server_that_is_away_is_no_lack_of_work(b):
+    own = Redis(None)
+    b.ok("create", "jobs", "-q", env={"LEAT_URL": own.url})
+    words = ["-u", own.url, "--timeout", "500ms", "--exec", "cat"]
+    started = [b.start("queue", "pool", "game", *words, "--until-idle", "5s"),
+               b.start("queue", "receive", "jobs", *words, "--wait", "5s")]
+
+    def both():
+        return own.call("CLIENT", "LIST").decode().count("cmd=subscribe") == 2
+
+    wait_for(both, SECONDS)
+    own.close()
+    for p in started:
+        err = p.communicate(timeout=SECONDS)[1].decode()
+        equal(p.returncode, 69)
+        assert "hint:" in err, err
 
 
 def a_pool_that_cannot_go_on_says_why(b):
