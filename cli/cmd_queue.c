@@ -9,7 +9,7 @@
 
 /* ---- shared ----------------------------------------------------------- */
 
-static bool is_redowl(cli *c)
+bool is_redowl(cli *c)
 {
     const value *v = value_find(c, "profile");
     return v && v->text && strcmp(v->text, "redowl") == 0;
@@ -48,9 +48,10 @@ static void free_names(names *n)
 static char *near_queue(cli *c, leat_client *client, const char *name)
 {
     names n = { 0 };
-    if (!is_redowl(c)) /* which has no list of them */
-        (void)leat_queue_list(client, value_text(c, "namespace"), add_name, &n,
-                              NULL);
+    if (is_redowl(c))
+        return copy("a queue of redowl is there while it holds something");
+    (void)leat_queue_list(client, value_text(c, "namespace"), add_name, &n,
+                          NULL);
     const char *near = nearest(name, (const char *const *)n.name, n.count);
     char *text = near ? format("did you mean '%s'?", near)
                       : format("leat queue ls lists them, leat queue create "
@@ -96,6 +97,10 @@ int queue_fail(cli *c, leat_client *client, const char *name,
                     "its visibility ran out, or it is done: what is left is "
                     "received again",
                     "%s", err->msg);
+    if (err->code == LEAT_ENOTSUP && is_redowl(c))
+        return fail(EXIT_USAGE,
+                    "a queue that is shared with redowl has what redowl knows",
+                    "%s", err->msg);
     if (err->code != LEAT_ENOENT)
         return fail_with(name, err, NULL);
     char *todo = near_queue(c, client, name);
@@ -109,6 +114,8 @@ bool opened_open(cli *c, opened *q, bool care, int *code)
     leat_error err = { 0 };
     leat_queue_opts o = queue_opts(c);
     o.no_reaper = !care;
+    if (is_redowl(c) && value_find(c, "max-receives"))
+        o.max_receives = (int)value_count(c, "max-receives");
     *q = (opened){ 0 };
     q->client = client_open(c, value_text(c, "url"), "leat-queue", code);
     if (!q->client)

@@ -198,6 +198,9 @@ static int check_words(cli *c, bool program)
     if (!program && value_count(c, "max") > LEAT_QUEUE_BATCH)
         return fail(EXIT_USAGE, NULL, "--max is at most %d without --exec",
                     LEAT_QUEUE_BATCH);
+    if (value_find(c, "max-receives")->origin == FROM_FLAG && !is_redowl(c))
+        return fail(EXIT_USAGE, "leat queue alter --max-receives sets it",
+                    "--max-receives: it is kept with the queue");
     return check_visibility(c);
 }
 

@@ -192,6 +192,9 @@ static const option queue_receive_options[] = {
     TIME("visibility", NULL,
          "Hide what is received so long, instead of as long as the queue "
          "says."),
+    { "max-receives", 'r', VALUE_COUNT, "N", NULL, NULL, false, false,
+      "Of a queue of redowl, which keeps no such setting: what was received so "
+      "often is a dead letter." },
     DEAD("Receive dead letters; they are hidden as others are."),
     SWITCH("ack", "Acknowledge at once what was printed."),
     PROGRAM,

@@ -16,6 +16,7 @@ typedef struct opened {
 
 /* Its keys' prefix by --namespace, and that it must be there. */
 leat_queue_opts queue_opts(cli *c);
+bool is_redowl(cli *c);
 
 /* False with *code, and said.  `care`: also give back what expires and move
  * dead letters, as one does who stays. */

@@ -595,6 +595,16 @@ def queues_of_redowl_are_used_by_their_profile(b):
     refused(b.q("ack", "moves", *owl, "x"), 64, "not a receipt")
     equal(b.take(1, *owl, queue="moves")[0]["data"], "b")
     equal([x["name"] for x in b.json("queue", "ls")], ["jobs"])
+    refused(b.q("send", "moves", "x", "-g", "a", *owl), 64, "no group", "hint")
+    refused(b.q("watch", "moves", "--durable", *owl), 64, "keeps no events")
+    b.ok("purge", "moves", "-yq", *owl)
+    refused(b.q("rm", "moves", "-y", *owl), 1, "no queue 'moves'", "redowl")
+    b.put("bad", queue="moves", options=owl)
+    b.ok("receive", "moves", *owl, "--retry-delay", "0", "--wait", "500ms",
+         "--max-receives", "2", "-q", "--exec", "false")
+    dead = json.loads(b.ok("peek", "moves", "--dead", "-o", "json", *owl).out)
+    equal([(x["data"], x["receives"]) for x in dead], [("bad", 3)])
+    refused(b.q("receive", "jobs", "-r", "2"), 64, "kept with the queue")
 
 
 # ---- events ---------------------------------------------------------------
