@@ -7,28 +7,52 @@
 
 /* ---- finding ---------------------------------------------------------- */
 
-static void a_backlog_from_before_the_start_is_done_soon(void **state)
+enum { ROOMS = 100, MOVES = 5 };
+
+static bool all_acked(leat_pool *p)
 {
-    (void)state;
-    leat_queue *q[100];
-    for (int i = 0; i < 100; i++) {
-        q[i] = queue_nr("room", i, NULL);
-        send_many(q[i], 1, 5);
-    }
+    leat_pool_stats s;
+    leat_pool_stats_get(p, &s);
+    return s.acked == ROOMS * MOVES;
+}
+
+/* ms from the start of a pool until all that was there before is done. */
+static int64_t backlog_took(leat_queue *q[ROOMS])
+{
+    for (int i = 0; i < ROOMS; i++)
+        send_many(q[i], 1, MOVES);
     log_clear();
     int64_t start = wait_now_ms();
-    leat_pool *p = pool_of(note, NULL, NULL);
-    wait_until(log_count() == 500, LONG_MS);
+    leat_pool *p = pool_of(note, NULL, &(leat_pool_opts){ .workers = 10 });
+    wait_until(all_acked(p), LONG_MS);
     int64_t took = wait_now_ms() - start;
-    print_message("500 messages of 100 queues: %lld ms\n", (long long)took);
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < ROOMS; i++) {
         char name[16];
         snprintf(name, sizeof name, "room%d", i);
         assert_string_equal(log_of(name), "1 2 3 4 5");
     }
     stop(p);
-    for (int i = 0; i < 100; i++) {
-        assert_int_equal(stats(q[i]).acked, 5);
+    return took;
+}
+
+/* The best of a few, as the machine may be busy. */
+static void
+a_backlog_from_before_the_start_is_done_within_a_second(void **state)
+{
+    (void)state;
+    leat_queue *q[ROOMS];
+    int64_t best = INT64_MAX, limit = SANITIZED ? 10000 : 1000, runs = 0;
+    for (int i = 0; i < ROOMS; i++)
+        q[i] = queue_nr("room", i, NULL);
+    for (; runs < 5 && best >= limit; runs++) {
+        int64_t took = backlog_took(q);
+        best = took < best ? took : best;
+    }
+    print_message("%d messages of %d queues: %lld ms\n", ROOMS * MOVES, ROOMS,
+                  (long long)best);
+    assert_true(best < limit);
+    for (int i = 0; i < ROOMS; i++) {
+        assert_int_equal(stats(q[i]).acked, MOVES * runs);
         leat_queue_close(q[i]);
     }
 }
@@ -649,7 +673,7 @@ static void wrong_options_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        queue_test(a_backlog_from_before_the_start_is_done_soon),
+        queue_test(a_backlog_from_before_the_start_is_done_within_a_second),
         queue_test(queues_made_later_by_others_are_found),
         queue_test(only_the_queues_of_its_prefix_are_served),
         queue_test(a_lost_hint_is_found_by_the_poll),
