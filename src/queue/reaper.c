@@ -27,7 +27,7 @@ enum {
     LEASE_MS = 3000,
     GAUGES_MS = 5000,
     CALL_MS = 2000,
-    LIMIT = LEAT_QUEUE_BATCH,
+    LIMIT = LEAT__QUEUE_LOT,
     AT_ONCE = LEAT__QUEUE_SHARDS
 };
 
