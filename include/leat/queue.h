@@ -87,8 +87,9 @@ LEAT_API leat_queue *leat_queue_open(leat_client *c, const char *name,
                                      const leat_queue_opts *opts,
                                      leat_error *err);
 
-/* Change the settings that are not 0; -1 takes a bound away.  Messages that are
- * there keep the delay and deadline they have. */
+/* Change the settings that are not 0; -1 takes a bound away, but visibility and
+ * dedup window have to be.  Messages that are there keep the delay and deadline
+ * they have. */
 LEAT_API leat_code leat_queue_alter(leat_queue *q, const leat_queue_opts *opts,
                                     leat_error *err);
 
