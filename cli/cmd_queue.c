@@ -82,11 +82,9 @@ int queue_done(cli *c, const char *done, bool dry, const char *remark)
     return output_close(out);
 }
 
-/* The library has no code of its own for this. */
 bool key_is_foreign(const leat_error *err)
 {
-    return err->code == LEAT_EINVAL &&
-           strstr(err->msg, "holds something else than it should");
+    return err->code == LEAT_EDECODE;
 }
 
 int queue_fail(cli *c, leat_client *client, const char *name,

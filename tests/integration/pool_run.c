@@ -378,6 +378,69 @@ static void a_long_queue_does_not_keep_out_a_short_one(void **state)
     leat_queue_close(little);
 }
 
+/* Quick until told otherwise; then each takes a while. */
+static leat_verdict quick_then_slow(leat_ctx *x, void *arg)
+{
+    atomic_int *nap = arg;
+    log_handled(x);
+    if (atomic_load(nap) > 0)
+        wait_nap(atomic_load(nap));
+    return LEAT_ACK;
+}
+
+static int longest_run(int from, int to)
+{
+    int longest = 0, run = 0;
+    for (int i = from; i < to; i++) {
+        size_t n = strcspn(handled.line[i], " ") + 1;
+        bool same = i > from &&
+                    strncmp(handled.line[i], handled.line[i - 1], n) == 0;
+        run = same ? run + 1 : 1;
+        longest = run > longest ? run : longest;
+    }
+    return longest;
+}
+
+/* A lot was taken of a queue whose handlers are slow now: it is not handled to
+ * its end while another queue waits that came later. */
+static void a_turn_is_as_long_as_handlers_are_quick(void **state)
+{
+    (void)state;
+    enum { QUEUES = 3, EACH = 200 };
+    leat_queue *q[QUEUES], *late = queue_of("late", NULL);
+    atomic_int nap = 0;
+    leat_msg lot[40];
+    for (int i = 0; i < 40; i++)
+        lot[i] = (leat_msg){ .body = leat_str("x") };
+    for (int i = 0; i < QUEUES; i++) {
+        q[i] = queue_nr("q", i, NULL);
+        send_many(q[i], 1, EACH);
+    }
+    log_clear();
+    leat_pool *p = pool_of(quick_then_slow, &nap,
+                           &(leat_pool_opts){ .workers = 1 });
+    wait_until(log_count() == QUEUES * EACH, LONG_MS);
+    int quick = longest_run(0, log_count());
+    wait_nap(300); /* what was done lately is forgotten */
+    atomic_store(&nap, 20);
+    must(leat_queue_send_batch(q[0], lot, 40, NULL, NULL, err));
+    wait_until(log_count() >= QUEUES * EACH + 2, LONG_MS);
+    send_text(late, "1");
+    int before = log_count();
+    wait_until(*log_of("late") != '\0', LONG_MS);
+    int between = log_count() - before;
+    print_message("quick ones in a row: %d; slow ones before the late: %d\n",
+                  quick, between);
+    assert_true(quick > 1);
+    assert_true(between <= 5);
+    atomic_store(&nap, 0);
+    wait_until(log_count() == QUEUES * EACH + 41, LONG_MS);
+    stop(p);
+    for (int i = 0; i < QUEUES; i++)
+        leat_queue_close(q[i]);
+    leat_queue_close(late);
+}
+
 static int heavy(void *arg, leat_bytes queue)
 {
     (void)arg;
@@ -623,6 +686,7 @@ int main(void)
         queue_test(the_limit_of_a_queue_holds_over_all_pools),
         queue_test(no_queue_is_served_twice_while_another_waits),
         queue_test(a_long_queue_does_not_keep_out_a_short_one),
+        queue_test(a_turn_is_as_long_as_handlers_are_quick),
         queue_test(a_heavier_queue_has_longer_turns),
         queue_test(what_did_not_begin_is_given_back_by_a_stop),
         queue_test(workers_come_with_the_work_and_go),

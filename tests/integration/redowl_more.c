@@ -197,7 +197,7 @@ static void a_key_of_another_type_is_an_error_and_no_loss(void **state)
         leat_error e = { 0 };
         redis_do(server, "SET " Q "%s x", keys[i]);
         assert_code(leat_queue_send(q, &(leat_msg){ 0 }, NULL, NULL, &e),
-                    LEAT_EINVAL);
+                    LEAT_EDECODE);
         assert_non_null(strstr(e.msg, "holds something else"));
         assert_null(leat_queue_receive(q, NULL, &e));
         assert_int_equal(redis_int(server, "DBSIZE"), 1);
