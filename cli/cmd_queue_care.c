@@ -178,8 +178,10 @@ static int ask_and_remove(cli *c, leat_client *client, const char *what)
         return code;
     if (leat_queue_remove(client, c->args[0], &o, &err) != LEAT_OK)
         return queue_fail(c, client, c->args[0], &err);
-    note("removed %s", what);
-    return 0;
+    char *remark = format("removed %s", what);
+    code = queue_done(c, "removed", remark);
+    free(remark);
+    return code;
 }
 
 int run_queue_rm(cli *c)

@@ -22,7 +22,9 @@
  * With a handler and threads: leat_run_start(leat_queue_source(q, NULL, &e),
  * ...), or leat_pool_start for any number of queues.
  *
- * Every step is one script on the server, whose clock alone counts.
+ * Every step is one script on the server, whose clock alone counts.  A key of
+ * the queue that holds something else than it should is LEAT_EDECODE, and
+ * nothing is changed.
  * Threads: leat_queue is shared; a batch is confined.
  */
 #ifndef LEAT_QUEUE_H
@@ -69,7 +71,9 @@ typedef struct leat_queue_opts {
     const char *dead_queue; /* another queue for the dead letters, fed by a */
                             /* mover; NULL: they stay in this one's slot    */
 
-    bool no_reaper;      /* this handle gives back nothing that expired   */
+    bool no_reaper;      /* this handle gives back nothing that expired or */
+                         /* was delayed, not even to a receive that waits: */
+                         /* others do, or leat_queue_requeue_expired_once  */
     bool no_events;      /* publish none                                  */
     bool durable_events; /* also in a capped stream                       */
     leat_client *event_client; /* borrowed; NULL: the same                  */
@@ -83,8 +87,9 @@ LEAT_API leat_queue *leat_queue_open(leat_client *c, const char *name,
                                      const leat_queue_opts *opts,
                                      leat_error *err);
 
-/* Change the settings that are not 0; -1 takes a bound away.  Messages that are
- * there keep the delay and deadline they have. */
+/* Change the settings that are not 0; -1 takes a bound away, but visibility and
+ * dedup window have to be.  Messages that are there keep the delay and deadline
+ * they have. */
 LEAT_API leat_code leat_queue_alter(leat_queue *q, const leat_queue_opts *opts,
                                     leat_error *err);
 

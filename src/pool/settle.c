@@ -180,7 +180,7 @@ static void put_queue(settling *t, size_t a, size_t b)
 
 static void put_done(settling *t, sending *g)
 {
-    put(t, leat_str(t->s->events));
+    put(t, leat_str(leat__pool_events(t->s)));
     put(t, leat_str(g->again));
     put(t, leat_str(t->full ? "1" : "0"));
     for (size_t a = g->from, b; a < g->to; a = b) {
@@ -195,7 +195,7 @@ static void put_change(settling *t, sending *g, const char *how, int64_t ms)
 {
     const pool_queue *q = t->slot[g->from]->lot->queue;
     put(t, leat_str(q->name));
-    put(t, leat_str(t->s->events));
+    put(t, leat_str(leat__pool_events(t->s)));
     put(t, leat_str(g->again));
     put(t, leat_str(q->fifo ? "1" : "0"));
     put(t, leat_str(how));

@@ -418,8 +418,9 @@ static leat_verdict work_held(leat_queue *q, const visit *v, leat_bytes receipt)
 {
     leat_error e = { 0 };
     leat_queue_hold *h = NULL;
+    int64_t ms = o.hide ? o.hide : o.visibility;
     /* Without one it is a receiver that may be too slow. */
-    if (o.hold && !(h = leat_queue_hold_start(q, receipt, o.visibility, &e)) &&
+    if (o.hold && !(h = leat_queue_hold_start(q, receipt, ms, &e)) &&
         e.code == LEAT_EINVAL)
         worker_die("hold", &e);
     leat_verdict how = work(v);

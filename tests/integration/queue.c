@@ -402,6 +402,10 @@ static void what_makes_no_sense_is_refused(void **state)
         { .max_receives = -1 },
         { .delay_ms = -5 },
         { .ttl_ms = -5 },
+        { .dedup_ms = -1 },
+        { .dedup_ms = INT64_MAX / 2 },
+        { .delay_ms = INT64_MAX / 2 },
+        { .ttl_ms = INT64_MAX },
         { .dead_queue = "orders" },
         { .dead_queue = "a:b" },
         { .prefix = "a:b" },
@@ -427,6 +431,12 @@ static void what_makes_no_sense_is_refused(void **state)
     leat_queue_send_opts o = { .delay_ms = -2 };
     assert_code(leat_queue_send(q, &(leat_msg){ 0 }, &o, NULL, &e),
                 LEAT_EINVAL);
+    for (int64_t ms = -1; ms != 0; ms = ms < 0 ? INT64_MAX : 0)
+        assert_code(
+            leat_queue_alter(q, &(leat_queue_opts){ .dedup_ms = ms }, &e),
+            LEAT_EINVAL);
+    o = (leat_queue_send_opts){ .dedup = leat_str("once") };
+    must(leat_queue_send(q, &(leat_msg){ 0 }, &o, NULL, err));
     leat_queue_close(q);
 }
 

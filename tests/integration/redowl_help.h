@@ -78,7 +78,11 @@ static inline leat_queue *owl(const char *name, leat_queue_opts o)
 
 static inline bool is_hex(leat_bytes b)
 {
-    return b.n == 32 && strspn(b.p, "0123456789abcdef") >= 32;
+    const char *p = b.p;
+    size_t n = 0;
+    while (n < b.n && p[n] != '\0' && strchr("0123456789abcdef", p[n]))
+        n++;
+    return b.n == 32 && n == b.n;
 }
 
 #endif

@@ -132,6 +132,19 @@ class Clock:
         os.close(fd)
 
 
+def history_in(directory):
+    """Every write that the server of this directory ever did, in order, as
+    lists of bytes: what its append-only file holds.  A script's effects are
+    there as commands."""
+    for path in sorted(directory.glob("appendonlydir/*.incr.aof"),
+                       key=lambda p: int(p.name.split(".")[-3])):
+        with open(path, "rb") as f:
+            while (head := f.readline()):
+                if head[:1] == b"*":
+                    yield [f.read(int(f.readline()[1:]) + 2)[:-2]
+                           for _ in range(int(head[1:]))]
+
+
 class Redis:
     """A server that keeps what it acknowledged: appendfsync always."""
 
@@ -155,15 +168,7 @@ class Redis:
         self.rig.kill(self.process)
 
     def history(self):
-        """Every write it ever did, in order, as lists of bytes: what its
-        append-only file holds.  A script's effects are there as commands."""
-        for path in sorted(self.rig.dir.glob("appendonlydir/*.incr.aof"),
-                           key=lambda p: int(p.name.split(".")[-3])):
-            with open(path, "rb") as f:
-                while (head := f.readline()):
-                    if head[:1] == b"*":
-                        yield [f.read(int(f.readline()[1:]) + 2)[:-2]
-                               for _ in range(int(head[1:]))]
+        return history_in(self.rig.dir)
 
     def ask_all(self, line):
         """An answer that is a list of texts; None stands for nil."""

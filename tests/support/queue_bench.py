@@ -1,15 +1,17 @@
 """queue_bench.py: a server, workers and a judge for one fault of a queue.
 
-As scenarios.py is for topics; its main() runs a file of scenarios with this.
+As scenarios.py is for topics; its main() runs a file of scenarios with this.  On
+a cluster `redis` is the master that has the queue.
 """
 
 import random
 
-from chaos import Proxy, Redis, judge, wait_for
-from queues import Audit, QueueWorker, Receipts, State, burials
+from chaos import Proxy, Redis, Rig, history_in, judge, wait_for
+from queues import Audit, QueueWorker, Receipts, State, burials, key_of
 from scenarios import LONG, ends
 from topic_policies import Fates
 from topics import EFFECT, Ledgers
+from topologies import Cluster
 from wire import ask
 
 BAD = ("lost", "stuck", "unexpected", "dishonest")
@@ -19,7 +21,10 @@ AT_ONCE = 10        # of a consumer, unless said otherwise
 
 
 class QueueBench:
-    """The queue is `orders`; settings are those of all workers."""
+    """Settings are those of all workers."""
+
+    queue = "orders"
+    kills = 5       # of the server, where that is what happens
 
     def __init__(self, rig):
         self.rig = rig
@@ -95,8 +100,12 @@ class QueueBench:
     def ask(self, _key, *words):
         return ask(self.redis.path, *words)
 
-    def state(self, queue="orders"):
-        return State(self.ask, queue, self.fifo)
+    def state(self):
+        return State(self.ask, self.queue, self.fifo)
+
+    def history(self):
+        """All that the server wrote since this began."""
+        return self.redis.history()
 
     def drained(self, seconds=LONG):
         """Whatever was acknowledged had its effect, and nothing is left."""
@@ -123,7 +132,7 @@ class QueueBench:
         verdict = judge(self.rig, self.dir, 0, 0, "--unordered")
         buried = state.buried()
         verdict.update(self.receipts(buried).verdict())
-        verdict.update(Audit(self.redis.history(), self.fifo).verdict())
+        verdict.update(Audit(self.history(), self.fifo).verdict())
         verdict.update(burials(self.ledgers, self.fates, buried))
         verdict["torn"] = state.torn()
         verdict["stuck"] -= self.without_effect(buried)
@@ -140,3 +149,46 @@ class QueueBench:
         """Of the dead letters, those that were handed out and had none."""
         effects = {r.id for r in self.ledgers.of(EFFECT)}
         return len(set(numbers) - effects)
+
+
+class ClusterBench(QueueBench):
+    """Three masters, a replica each, for all scenarios of a run; each has a
+    queue of its own.  What is acknowledged is on the replica, too."""
+
+    rig_of_all = place = None
+    made = 0
+    kills = 2       # a master that is back waits for two seconds
+
+    @classmethod
+    def start(cls):
+        cls.rig_of_all = Rig()
+        cls.place = Cluster(cls.rig_of_all, 3)
+
+    @classmethod
+    def stop(cls):
+        cls.rig_of_all.__exit__()
+
+    def server(self, **settings):
+        ClusterBench.made += 1
+        self.queue = f"orders-{self.made}"
+        self.url = self.place.url
+        self.redis = self.place.owner(key_of(self.queue, "body"))
+        self.settings.update(settings, queue=self.queue, durability=3,
+                             replicas=1)
+        self.before = sum(1 for _ in history_in(self.redis.dir))
+
+    def proxy(self, _name=None):
+        """The master's door."""
+        self.redis.proxy.url = self.url
+        return self.redis.proxy
+
+    def ask(self, _key, *words):
+        return self.redis.call(*words)
+
+    def history(self):
+        """Should another master have it now, there is none to be read."""
+        if self.place.owner(key_of(self.queue, "body")) is not self.redis:
+            return
+        for n, words in enumerate(history_in(self.redis.dir)):
+            if n >= self.before:
+                yield words

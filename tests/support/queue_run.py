@@ -107,6 +107,9 @@ class Poison:
         run.through(members, "who saw the redriven")
         seen = [r.id for r in run.ledgers.read().of(EFFECT)]
         again = [r for r in run.ledgers.of(DELIVERY) if r.detail & 0xffff != 1]
+        for r in again:
+            say(f"redriven once more: {r.key}/{r.seq}, receive "
+                f"{r.detail & 0xffff}, by {r.who}")
         verdict.update(
             redriven=len(set(seen)),
             unredriven=len(set(self.buried) ^ set(seen)),

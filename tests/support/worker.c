@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-volatile sig_atomic_t worker_stopping;
+atomic_int worker_stopping;
 
 static void on_term(int sig)
 {

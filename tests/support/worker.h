@@ -10,6 +10,7 @@
 
 #include <leat/leat.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,8 +27,8 @@ typedef struct worker_option {
 /* Ends the process at a word that is none of them. */
 void worker_parse(const worker_option *options, size_t n, char **words);
 
-/* Set by SIGTERM, or by hand. */
-extern volatile sig_atomic_t worker_stopping;
+/* Set by SIGTERM, or by hand, and seen by every thread. */
+extern atomic_int worker_stopping;
 void worker_signals(void);
 
 /* To stderr, and exit 1. */

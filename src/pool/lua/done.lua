@@ -49,11 +49,11 @@ local all = not wrong and
 if all then
     call('ZREM', KEYS[1], unpack(members))
 end
-local out, bad, served, acks = { 0 }, false, {}, {}
-local time = string.format('%.0f', now)
-for l = 1, #lots do
-    local lot = lots[l]
-    local key, ids, mine, was = base .. lot.queue, {}, {}, #out
+local out, o, bad, served, acks = { 0 }, 1, false, {}, {}
+
+-- One by one; those that were there go to `acks`.
+local function look_at(lot, key)
+    local ids, mine = {}, {}
     for j = 1, lot.n do
         local id, m = ARGV[lot.at + lot.n + j], ARGV[lot.at + j]
         local there = all and 1 or lot.wrong and 0 or call('ZREM', KEYS[1], m)
@@ -65,7 +65,7 @@ for l = 1, #lots do
             there = 1
         end
         bad = bad or there == 0
-        out[was + j] = there
+        out[o + j] = there
     end
     local r = #ids > 0 and try('HDEL', key .. ':body', unpack(ids))
     if type(r) == 'table' then
@@ -73,12 +73,30 @@ for l = 1, #lots do
         bad = true
         for k = 1, #mine do
             call('ZADD', KEYS[1], 0, ARGV[lot.at + mine[k]])
-            out[was + mine[k]] = 0
+            out[o + mine[k]] = 0
         end
     elseif #ids > 0 then
         try('HINCRBY', key .. ':stat', 'acked', #ids)
         acks[#acks + 1] = { lot, ids, mine }
     end
+end
+
+local time = format('%.0f', now)
+local plain = all and not fifos and not logged and how == '0'
+for l = 1, #lots do
+    local lot = lots[l]
+    local key, at, n = base .. lot.queue, lot.at, lot.n
+    local r = plain and
+        try('HDEL', key .. ':body', unpack(ARGV, at + n + 1, at + 2 * n))
+    if type(r) == 'number' then
+        try('HINCRBY', key .. ':stat', 'acked', ARGV[at])
+        for j = 1, n do
+            out[o + j] = 1
+        end
+    else
+        look_at(lot, key)
+    end
+    o = o + n
     if lot.free then
         served[#served + 1] = time
         served[#served + 1] = lot.queue

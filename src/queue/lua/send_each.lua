@@ -64,8 +64,8 @@ local out, new, seen, longest = { 0, 0 }, {}, {}, 0
 for i = 6, #ARGV, 6 do
     local id, dedup, first = ARGV[i], ARGV[i + 3], false
     if dedup ~= '' then
-        first = seen['d' .. dedup] or remembered(dedup)
-        first = first ~= id and first
+        local known = remembered(dedup)
+        first = seen['d' .. dedup] or not (done and known == id) and known
         seen['d' .. dedup] = seen['d' .. dedup] or id
     end
     if not first and (ARGV[i + 5] == '1' or forgot) and not done and
@@ -92,11 +92,15 @@ end
 call('HINCRBY', key .. ':stat', 'sent', #new)
 save_clock()
 local list, late = {}, 0
+-- What is behind one that is delayed waits, too.
+local after = fifo and tonumber(call('HGET', key .. ':stat', 'late') or '0') > 0
 local function hide(entry, delay)
     local when, number = now + delay, ''
     if fifo then
         local last = tonumber(call('HGET', key .. ':stat', 'last') or '0')
         when = when < last and last or when
+        out[2] = when - now > out[2] and when - now or out[2]
+        after = true
         call('HSET', key .. ':stat', 'last', when)
         number = string.format('%016.0f/',
                                call('HINCRBY', key .. ':stat', 'number', 1))
@@ -114,7 +118,7 @@ for j = 1, #new do
         call('SET', memory(dedup), string.format('%.0f/', now + conf[7]) .. id,
              'PX', conf[7])
     end
-    if delay > 0 then
+    if delay > 0 or after then
         hide(entry, delay)
     elseif fifo then
         put_in_group(queue, group, entry, false)

@@ -14,11 +14,13 @@ local kept, was = both[1], both[2]
 -- result [0, hidden for ms, member, message, member, message, ...]; a member of
 --        due is the receipt: see back.lua.  From the dead letters each message
 --        is followed by why it is there, or ''
+--        [1, ...] there is more, though none came with this one
 --        [-1] no such queue
 --
 -- ready -> in flight, dead (too many receives) or dropped (too old); dead ->
 -- in flight.  All members of a call have one score and end by lane and number:
--- whoever asks again with the same finds what he was given.
+-- whoever asks again with the same finds what he was given, and gets nothing
+-- else.
 --
 -- The usual case, no fifo and nothing special, is plain code at the end; it
 -- writes once it has read all it needs.  Redis refuses ZADD at maxmemory unless
@@ -50,13 +52,10 @@ local score = format('%d', now + hide)
 -- Asked before: once more what is still there of it.
 if done then
     local out = { 0, hide }
-    if done == 'late' then
-        return out
-    end
+    if done ~= 'late' then
 --#include "queue/again.lua"
-    if #out > 2 then
-        return out
     end
+    return out
 end
 
 -- Numbers are dear as arguments: where they are known as strings, as such.
