@@ -298,9 +298,9 @@ static leat_verdict slow(leat_ctx *x, void *arg)
     return LEAT_ACK;
 }
 
-/* Of queues of many shards.  One waits from the moment the server knows that its
- * last one is done, so that another may be one turn ahead, and no more.  Slow
- * handlers: what is taken of a queue where nobody waits is one, too. */
+/* Of queues of many shards.  One waits from the moment the server knows that
+ * its last one is done, so that another may be one turn ahead, and no more.
+ * Slow handlers: what is taken of a queue where nobody waits is one, too. */
 static void no_queue_is_served_twice_while_another_waits(void **state)
 {
     (void)state;
