@@ -651,8 +651,8 @@ static void a_queue_that_cannot_be_served_hinders_no_other(void **state)
     leat_queue_close(good);
 }
 
-/* What done.lua, asked once more, says of a receipt of queue a: how many numbers,
- * of which the second is the receipt's. */
+/* What done.lua, asked once more, says of a receipt of queue a: how many
+ * numbers, of which the second is the receipt's. */
 static size_t done_again(leat_bytes receipt, int64_t *outcome)
 {
     leat__key due;

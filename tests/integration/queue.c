@@ -518,6 +518,35 @@ static void queues_are_listed_by_name(void **state)
     assert_string_equal(all, "");
 }
 
+/* The shortest time that a lane's last call will be known, "age": and then
+ * they are as if written long ago.  0: there is no lane. */
+static int64_t lanes_last_ms(const char *before)
+{
+    return redis_int(
+        server, "EVAL %s 0 %s",
+        "local least = 0 for _, k in ipairs(redis.call('KEYS', '*:s:*')) do "
+        "local left = redis.call('PTTL', k) "
+        "least = least == 0 and left or math.min(least, left) "
+        "if ARGV[1] == 'age' then "
+        "  redis.call('SET', k, "
+        "    (string.gsub(redis.call('GET', k), '%d+$', '1')), 'PX', 1000000) "
+        "end end return least",
+        before);
+}
+
+static void the_last_calls_are_known_for_an_hour(void **state)
+{
+    (void)state;
+    enum { HOUR_MS = 3600 * 1000 };
+    leat_queue *q = queue_of("orders", NULL);
+    for (int i = 0; i < 4; i++) {
+        send_text(q, "x");
+        leat_queue_batch_free(take_one(q));
+        assert_true(lanes_last_ms(i == 1 ? "age" : "look") > HOUR_MS);
+    }
+    leat_queue_close(q);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -540,6 +569,7 @@ int main(void)
         queue_test(purge_drops_all_but_the_dead_letters),
         queue_test(a_removed_queue_leaves_nothing),
         queue_test(queues_are_listed_by_name),
+        queue_test(the_last_calls_are_known_for_an_hour),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

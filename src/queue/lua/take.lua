@@ -1,5 +1,7 @@
 --#include "queue/base.lua"
-local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
+local lane = base .. 's:' .. ARGV[2]
+local both = call('MGET', base .. 'clock', lane)
+local kept, was = both[1], both[2]
 --#include "queue/clock.lua"
 --#include "queue/lane.lua"
 -- take.lua: receive.
@@ -57,9 +59,10 @@ if done then
 end
 
 -- Numbers are dear as arguments: where they are known as strings, as such.
-local got = call('LRANGE', list, '0', max - 1)
-if #got == 0 and (ARGV[7] == '0' or #call('ZRANGEBYSCORE', KEYS[1], '-inf',
-                                          now, 'LIMIT', 0, 1) == 0) then
+local got = call('LRANGE', list, '0', format('%d', max - 1))
+if #got == 0 and (ARGV[7] == '0' or
+    #call('ZRANGEBYSCORE', KEYS[1], '-inf', format('%d', now), 'LIMIT', '0',
+          '1') == 0) then
     if not dead then
         try('ZREM', base .. 'work', queue)
     end
@@ -132,7 +135,12 @@ if n > 0 then
 end
 call('LTRIM', list, #got == max and ARGV[5] or #got, '-1')
 if n > 0 then
-    call('SET', base .. 's:' .. ARGV[2], ARGV[3] .. ' ' .. score, 'PX', LANE_MS)
+    local note = ARGV[3] .. ' ' .. score .. ' ' .. age
+    if was and sub(was, -#age) == age then
+        call('SET', lane, note, 'KEEPTTL')
+    else
+        call('SET', lane, note, 'PX', LANE_MS)
+    end
 end
 if #got < max and not dead then
     try('ZREM', base .. 'work', queue)
