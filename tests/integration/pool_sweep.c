@@ -1,10 +1,10 @@
 /*
- * pool_sweep.c: allocations and system calls of a pool's life, each failed once:
- * started, served, settled in every way, stopped.  Every other one, with
+ * pool_sweep.c: allocations and system calls of a pool's life, each failed
+ * once: started, served, settled in every way, stopped.  Every other one, with
  * LEAT_LONG=1 all.
  *
- * One that fails costs a try, not a message: all is still handled, in its order.
- * Nothing is left over.
+ * One that fails costs a try, not a message: all is still handled, in its
+ * order.  Nothing is left over.
  */
 #include "pool_help.h"
 #include "support/allocfail.h"
