@@ -63,20 +63,22 @@ static char *near_queue(cli *c, leat_client *client, const char *name)
     return text;
 }
 
-int queue_done(cli *c, const char *done, const char *remark)
+int queue_done(cli *c, const char *done, bool dry, const char *remark)
 {
     static const column columns[] = { { "queue", COLUMN_TEXT, false },
-                                      { "done", COLUMN_TEXT, false } };
+                                      { "done", COLUMN_TEXT, false },
+                                      { "dry_run", COLUMN_BOOL, false } };
     int code = 0;
     if (!wants_record(c)) {
         note("%s", remark);
         return 0;
     }
-    output *out = output_open(c, columns, 2, true, &code);
+    output *out = output_open(c, columns, 3, true, &code);
     if (!out)
         return code;
     output_text(out, c->args[0]);
     output_text(out, done);
+    output_bool(out, dry);
     return output_close(out);
 }
 
@@ -258,7 +260,7 @@ static int create(cli *c, leat_client *client)
     leat_queue_close(q);
     char *remark = format("queue %s created%s", name,
                           o.fifo ? ", first in, first out" : "");
-    int code = queue_done(c, "created", remark);
+    int code = queue_done(c, "created", false, remark);
     free(remark);
     return code;
 }
@@ -303,7 +305,7 @@ int run_queue_alter(cli *c)
         o.dead_queue = "";
     char *remark = format("queue %s altered", c->args[0]);
     leat_code got = leat_queue_alter(q.queue, &o, &err);
-    code = got == LEAT_OK ? queue_done(c, "altered", remark)
+    code = got == LEAT_OK ? queue_done(c, "altered", false, remark)
                           : queue_fail(c, q.client, c->args[0], &err);
     free(remark);
     opened_close(&q);

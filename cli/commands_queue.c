@@ -234,10 +234,15 @@ static const option queue_redrive_options[] = {
 static const option queue_purge_options[] = {
     WHOSE,
     DEAD("Drop the dead letters, and nothing else."),
+    SWITCH("dry-run", "Only tell how many it would be."),
     { 0 },
 };
 
-static const option queue_rm_options[] = { WHOSE, { 0 } };
+static const option queue_rm_options[] = {
+    WHOSE,
+    SWITCH("dry-run", "Only tell what would go."),
+    { 0 },
+};
 
 static const option queue_expire_options[] = {
     WHOSE,
@@ -354,6 +359,7 @@ static const example queue_redrive_examples[] = {
 };
 
 static const example queue_purge_examples[] = {
+    { "leat queue purge jobs --dry-run", "how many would go?" },
     { "leat queue purge jobs --dead --yes", "forget what failed" },
     { 0 },
 };

@@ -119,8 +119,9 @@ LEAT_API leat_code leat_queue_send(leat_queue *q, const leat_msg *m,
                                    const leat_queue_send_opts *opts,
                                    leat_queue_sent *sent, leat_error *err);
 
-/* n at once, in one script.  opts and sent, each of n or NULL.  The first bad
- * outcome is returned. */
+/* n at once, in one script; of a fifo queue, or with ids or dedup ids, in one
+ * for each 400, and none after one that failed.  opts and sent, each of n or
+ * NULL.  The first bad outcome is returned. */
 LEAT_API leat_code leat_queue_send_batch(leat_queue *q, const leat_msg *m,
                                          size_t n,
                                          const leat_queue_send_opts *opts,
@@ -142,7 +143,8 @@ typedef struct leat_queue_item {
 typedef struct leat_queue_batch leat_queue_batch;
 
 typedef struct leat_receive_opts {
-    int max;               /* 0: 1; at most LEAT_QUEUE_BATCH                 */
+    int max;               /* 0: 1; at most LEAT_QUEUE_BATCH, and 400 of a   */
+                           /* fifo queue come at once                        */
     int64_t wait_ms;       /* for the first                                  */
     int64_t visibility_ms; /* 0: the queue's                                 */
     bool dead;             /* from the dead letters, hidden as others are    */

@@ -22,9 +22,10 @@
  *
  * How much is taken: as many queues as there are workers, and as many more as
  * were done with lately; of a queue what by the pace of the handlers fits into
- * its turn, and where nobody else waits more, if its last lot was soon done.  So fast handlers get large batches and slow ones leave the
- * rest to other pools.  A lot that lasts longer than its turn makes room for
- * another queue, whose messages then run between its own.
+ * its turn, and where nobody else waits more, if its last lot was soon done.
+ * So fast handlers get large batches and slow ones leave the rest to other
+ * pools.  A lot that lasts longer than its turn makes room for another queue,
+ * whose messages then run between its own.
  */
 #ifndef LEAT_POOL_POOL_H
 #define LEAT_POOL_POOL_H

@@ -145,9 +145,9 @@ static bool worth_asking_again(leat_code rc)
 }
 
 /* Those that are over now; whether there are others.  A later try that failed
- * says nothing of one before whose answer was lost: that one may have been done,
- * or may arrive yet.  After it only success is certain, and what passes is
- * waited for. */
+ * says nothing of one before whose answer was lost: that one may have been
+ * done, or may arrive yet.  After it only success is certain, and what passes
+ * is waited for. */
 static bool more_to_ask(queue_answer *a, size_t n)
 {
     bool more = false;

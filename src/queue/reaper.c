@@ -29,7 +29,7 @@ enum {
     GAUGES_MS = 5000,
     CALL_MS = 2000,
     GIVE_UP_MS = 200, /* whoever closes a queue waits for that */
-    LIMIT = LEAT_QUEUE_BATCH,
+    LIMIT = LEAT__QUEUE_LOT,
     AT_ONCE = LEAT__QUEUE_SHARDS
 };
 

@@ -194,6 +194,8 @@ static leat_code check(leat_queue *q, leat_receive_opts *o, leat_error *err)
                           "neither is negative, the latter up to 12 hours",
                           (long long)o->wait_ms, (long long)o->visibility_ms);
     o->max = o->max ? o->max : 1;
+    if (q->fifo && o->max > LEAT__QUEUE_LOT)
+        o->max = LEAT__QUEUE_LOT;
     return LEAT_OK;
 }
 

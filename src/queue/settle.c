@@ -105,7 +105,7 @@ static void count_stale(settling *s)
     leat_counter_add(s->q->meters.stale, n);
 }
 
-/* At most LEAT_QUEUE_BATCH of them. */
+/* As many of them as one script takes. */
 static leat_code settle_lot(settling *s, const leat__script *script,
                             char *again, int64_t deadline_ns, leat_error *err)
 {
@@ -186,7 +186,8 @@ leat_code leat__queue_settle(leat_queue *q, const queue_order *o,
         tell_all(outcome, n, rc);
     if (rc != LEAT_OK || n == 0)
         return rc;
-    size_t lot = n < LEAT_QUEUE_BATCH ? n : LEAT_QUEUE_BATCH;
+    size_t most = q->fifo ? LEAT__QUEUE_LOT : LEAT_QUEUE_BATCH;
+    size_t lot = n < most ? n : most;
     leat_bytes *args = leat__calloc(HEAD + EACH * lot, sizeof *args, err);
     leat_code *own = outcome ? NULL : leat__calloc(n, sizeof *own, err);
     if (!args || (!outcome && !own)) {

@@ -105,7 +105,8 @@ def queues_are_made_listed_and_removed(b):
     for verb, done in (["create", "rec"], "created"), \
             (["alter", "rec", "-r", "2"], "altered"), (["rm", "rec", "-y"],
                                                        "removed"):
-        equal(b.json("queue", *verb), {"queue": "rec", "done": done})
+        equal(b.json("queue", *verb), {"queue": "rec", "done": done,
+                                       "dry_run": False})
     refused(b.q("rm", "moves"), 64, "not confirmed")
     assert "removed queue moves" in b.ok("rm", "moves", "--yes").err
     refused(b.q("rm", "moves", "-y"), 1, "no queue 'moves'")
@@ -555,6 +556,10 @@ def what_drops_messages_asks_first(b):
     b.put("a", "b", "c")
     b.take()
     refused(b.q("purge", "jobs"), 64, "drop 3 messages", "not confirmed")
+    equal(b.json("queue", "purge", "jobs", "--dry-run"),
+          {"queue": "jobs", "dropped": 3, "dry_run": True})
+    p = b.ok("rm", "jobs", "--dry-run")
+    assert "would remove queue jobs with 3 messages" in p.err, p.err
     equal(b.answer("drop 3 messages of queue jobs? [y/N]", "n", "queue",
                    "purge", "jobs"), 1)
     equal(b.answer("remove queue jobs with 3 messages", "no", "queue", "rm",
@@ -566,7 +571,8 @@ def what_drops_messages_asks_first(b):
     bury(b, "x", "y")
     b.put("z")
     p = b.ok("purge", "jobs", "--dead", "-y", "-o", "json")
-    equal(json.loads(p.out), {"queue": "jobs", "dropped": 2})
+    equal(json.loads(p.out), {"queue": "jobs", "dropped": 2,
+                              "dry_run": False})
     equal(b.counts(), [1, 0, 0, 0])
     equal(b.answer("1 message and 0 dead letters? [y/N]", "y", "queue", "rm",
                    "jobs"), 0)

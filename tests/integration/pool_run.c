@@ -2,6 +2,8 @@
  * pool_run.c: a pool of workers over many queues of one server.
  */
 #include "pool_help.h"
+#include "queue/keys.h"
+#include "redis/script.h"
 
 #include <stdlib.h>
 
@@ -649,6 +651,54 @@ static void a_queue_that_cannot_be_served_hinders_no_other(void **state)
     leat_queue_close(good);
 }
 
+/* What done.lua, asked once more, says of a receipt of queue a: how many
+ * numbers, of which the second is the receipt's. */
+static size_t done_again(leat_bytes receipt, int64_t *outcome)
+{
+    leat__key due;
+    leat__receipt r;
+    const leat_reply *reply;
+    leat_conn *conn = leat_client_lend(client, LONG_MS, NULL);
+    assert_non_null(conn);
+    assert_true(leat__receipt_parse(receipt, false, &r));
+    leat__key_shard(&due, "leat", leat__queue_shard("a"), "due");
+    leat_bytes key = leat__key_bytes(&due);
+    const leat_bytes args[] = { leat_str("0"), leat_str("1"), leat_str("0"),
+                                leat_str("a"), leat_str("+"), leat_str("1"),
+                                leat_str("1"), receipt,       r.id };
+    must(leat__script_call(conn, &leat__script_pool_done, &key, 1, args, 9,
+                           &reply, err));
+    size_t n = leat_reply_len(reply);
+    *outcome = n > 1 ? leat_reply_int(leat_reply_at(reply, 1)) : 1;
+    leat_client_return(client, conn);
+    return n;
+}
+
+/* A pool's answer was lost, and the message was somebody else's meanwhile. */
+static void what_another_receipt_has_done_is_not_called_ours(void **state)
+{
+    (void)state;
+    int64_t outcome;
+    leat_queue *q = queue_of("a", NULL);
+    send_text(q, "1");
+    leat_queue_batch *first = take(q,
+                                   &(leat_receive_opts){ .visibility_ms = 1 });
+    assert_int_equal(leat_queue_batch_count(first), 1);
+    leat_queue_batch *second = take_one(q);
+    leat_bytes ours = leat_queue_batch_at(first, 0)->receipt;
+    leat_bytes theirs = leat_queue_batch_at(second, 0)->receipt;
+    assert_int_equal(done_again(ours, &outcome), 2);
+    assert_int_equal(outcome, 0);
+    assert_int_equal(done_again(theirs, &outcome), 1);
+    assert_int_equal(done_again(theirs, &outcome), 1);
+    assert_int_equal(done_again(ours, &outcome), 2);
+    assert_int_equal(outcome, 0);
+    assert_int_equal(stats(q).acked, 1);
+    leat_queue_batch_free(first);
+    leat_queue_batch_free(second);
+    leat_queue_close(q);
+}
+
 static void wrong_options_are_refused(void **state)
 {
     (void)state;
@@ -694,6 +744,7 @@ int main(void)
         queue_test(slow_handlers_keep_what_they_have),
         queue_test(groups_of_a_fifo_queue_keep_their_order),
         queue_test(a_queue_that_cannot_be_served_hinders_no_other),
+        queue_test(what_another_receipt_has_done_is_not_called_ours),
         queue_test(wrong_options_are_refused),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

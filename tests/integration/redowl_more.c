@@ -248,12 +248,12 @@ static void a_message_that_is_none_takes_no_other_with_it(void **state)
     leat_queue_batch *b = take_three_and_spoil_one(q, 1, r);
     wait_until(leat_queue_requeue_expired_once(q, 0, NULL, &e) != LEAT_OK,
                LONG_MS);
-    assert_code(e.code, LEAT_EINVAL);
+    assert_code(e.code, LEAT_EDECODE);
     assert_non_null(strstr(e.msg, "holds something else"));
     mend_and_count(q, b);
     must(leat_queue_purge(q, false, NULL, err));
     b = take_three_and_spoil_one(q, 60000, r);
-    assert_code(leat_queue_change_batch(q, r, 3, 0, outcome, &e), LEAT_EINVAL);
+    assert_code(leat_queue_change_batch(q, r, 3, 0, outcome, &e), LEAT_EDECODE);
     redis_do(server, "DEL " Q "msg:%b", leat_queue_batch_at(b, 1)->msg.id.p,
              leat_queue_batch_at(b, 1)->msg.id.n);
     must(leat_queue_change_batch(q, r, 3, 0, outcome, err));

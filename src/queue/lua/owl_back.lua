@@ -43,6 +43,7 @@ local function reap(limit)
     end
     for i = 1, #late do
         call('RPUSH', ready, late[i])
+        tell('requeued', late[i])
     end
     push_front(dlq, dead)
     give_back(back)
