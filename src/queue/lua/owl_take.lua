@@ -22,7 +22,7 @@ local most = tonumber(ARGV[9])
 local list, zset = dead and dlq or ready, dead and hidden or inflight
 local out = { 0, hide }
 
--- Asked before: once more what is still there of it.
+-- Asked before: once more what is still there of it, and nothing else.
 if done == 'late' then
     return out
 end
@@ -33,7 +33,7 @@ for i = 1, tonumber(done or '0') do
         put(out, receipt_of(i), m, dead)
     end
 end
-if #out > 2 then
+if done then
     return out
 end
 
