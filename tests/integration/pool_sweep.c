@@ -1,6 +1,6 @@
 /*
  * pool_sweep.c: allocations and system calls of a pool's life, each failed
- * once: started, served, settled in every way, stopped.  Every other one, with
+ * once: started, served, settled in every way, stopped.  Some of them, with
  * LEAT_LONG=1 all.
  *
  * One that fails costs a try, not a message: all is still handled, in its
@@ -134,7 +134,7 @@ static void sweep(bool forever)
 {
     long n = 1, fails = 1, at_once = 0;
     life l = { 0 };
-    for (; fails > 0 && n < ALLOC_FAIL_MOST; n += stride(forever ? 4 : 2)) {
+    for (; fails > 0 && n < ALLOC_FAIL_MOST; n += stride(forever ? 8 : 5)) {
         l = (life){ .ends = forever };
         fill();
         fails = alloc_fail_run(live, &l, n, forever);
@@ -159,7 +159,7 @@ static void any_one_system_call_may_fail(void **state)
     (void)state;
     long n = 1, fails = 1;
     life l = { 0 };
-    for (; fails > 0; n += stride(2)) {
+    for (; fails > 0; n += stride(5)) {
         l = (life){ 0 };
         fill();
         sys_fail_install(SYS_FAULT_HARD, n);
