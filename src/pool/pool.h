@@ -108,6 +108,7 @@ typedef struct pool_shard {
 } pool_shard;
 
 typedef struct pool_taking pool_taking;
+typedef struct pool_settling pool_settling;
 
 typedef struct pool_source {
     leat_source base;
@@ -121,6 +122,7 @@ typedef struct pool_source {
     leat__waiter *waiter;
     pthread_t settler;
     bool settler_started;
+    pool_settling *settling; /* its room */
 
     /* the receiver's own */
     pool_shard shards[LEAT__QUEUE_SHARDS];
@@ -178,6 +180,10 @@ int leat__pool_take(pool_source *s, size_t queues, leat_delivery **out, int max,
 
 /* ---- settle.c --------------------------------------------------------- */
 
+/* The settler's room.  Made beforehand: without memory there is the more to
+ * be given back. */
+pool_settling *leat__pool_settling_new(leat_error *err);
+void leat__pool_settling_free(pool_settling *t);
 void *leat__pool_settler(void *source);
 leat_code leat__pool_extend(pool_source *s, leat_delivery *const *d, size_t n,
                             int64_t ms, leat_code *outcome, leat_error *err);
