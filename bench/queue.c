@@ -74,6 +74,22 @@ bool ours_send(ours *o, int batch, int count)
     return true;
 }
 
+bool ours_hold(ours *o, int count)
+{
+    enum { HOLD_MS = 3600 * 1000 };
+    leat_error e;
+    if (count == 0)
+        return true;
+    if (!ours_send(o, count, count))
+        return false;
+    leat_queue_batch *b = leat_queue_receive(
+        o->q, &(leat_receive_opts){ .max = count, .visibility_ms = HOLD_MS },
+        &e);
+    bool ok = b && leat_queue_batch_count(b) == (size_t)count;
+    leat_queue_batch_free(b);
+    return ok || complain(&e);
+}
+
 bool ours_take(ours *o, int batch, int count)
 {
     leat_error e;

@@ -4,6 +4,7 @@
  * The client's side: this program runs itself with --work.  The server's: it
  * runs under callgrind (server.h); at 10 a call within 1.1 of what the lean
  * scripts cost when the targets were made (G6), and 0.6 of the usual ones (G7).
+ * "alone" is the same with nothing else in flight.
  */
 #include "queue.h"
 
@@ -56,7 +57,7 @@ static void client_side(work *w)
 /* ---- the server's side ------------------------------------------------ */
 
 typedef struct cycle {
-    int batch;
+    int batch, held;
     bool mine;
     shape shape;
 } cycle;
@@ -71,20 +72,20 @@ static bool one_cycle(redis_server *s, void *arg, int n)
     bool ok;
     work_on(&w, s);
     if (y->mine) {
-        ok = ours_open(&o, &w) && ours_send(&o, y->batch, n) &&
-             ours_take(&o, y->batch, n);
+        ok = ours_open(&o, &w) && ours_hold(&o, y->held) &&
+             ours_send(&o, y->batch, n) && ours_take(&o, y->batch, n);
         ours_close(&o);
     } else {
-        ok = other_open(&them, &w, y->shape) &&
+        ok = other_open(&them, &w, y->shape) && other_hold(&them, y->held) &&
              other_send(&them, y->batch, n) && other_take(&them, y->batch, n);
         other_close(&them);
     }
     return ok;
 }
 
-static double cost(int batch, bool mine, shape s)
+static double cost(int batch, int held, bool mine, shape s)
 {
-    cycle y = { batch, mine, s };
+    cycle y = { batch, held, mine, s };
     return server_instructions(one_cycle, &y, batch == 1 ? 1000 : 4000);
 }
 
@@ -95,14 +96,30 @@ static bool server_side(int batch)
     snprintf(name, sizeof name, "queue.instructions.server.%d", batch);
     if (!bench_wants(name))
         return true;
-    double mine = cost(batch, true, LEAN);
+    double mine = cost(batch, HELD, true, LEAN);
     ok = bench_count(name, "instructions/msg", mine, "raw",
-                     cost(batch, false, LEAN), ten ? 1.10 * LEAN_ONCE : 1e9);
+                     cost(batch, HELD, false, LEAN),
+                     ten ? 1.10 * LEAN_ONCE : 1e9);
     if (!ten)
         return ok;
-    double usual = cost(batch, false, USUAL);
+    double usual = cost(batch, HELD, false, USUAL);
     return ok & bench_count("queue.instructions.usual", "instructions/msg",
                             mine, "usual", usual, 0.60 * usual);
+}
+
+static void alone(void)
+{
+    static const struct {
+        const char *name;
+        bool mine;
+        shape shape;
+    } all[] = { { "queue.instructions.alone.ours", true, LEAN },
+                { "queue.instructions.alone.lean", false, LEAN },
+                { "queue.instructions.alone.usual", false, USUAL } };
+    for (size_t i = 0; i < 3; i++)
+        if (bench_wants(all[i].name))
+            bench_figure(all[i].name, BODY, "instructions/msg",
+                         cost(10, 0, all[i].mine, all[i].shape));
 }
 
 bool queue_instructions(work *w)
@@ -113,5 +130,6 @@ bool queue_instructions(work *w)
     client_side(w);
     for (size_t i = 0; i < 3; i++)
         ok &= server_side(batches[i]);
+    alone();
     return ok;
 }

@@ -46,20 +46,23 @@ static double send_lean_rate(void *arg)
 static double take_rate(void *arg)
 {
     pair *p = arg;
-    if (!ours_send(&p->mine, MOST, p->w->count))
+    if (!ours_hold(&p->mine, HELD) || !ours_send(&p->mine, MOST, p->w->count))
         return -1;
     int64_t start = bench_now_ns();
     bool ok = ours_take(&p->mine, p->w->batch, p->w->count);
-    return ok ? rate(p->w->count, start) : -1;
+    double v = ok ? rate(p->w->count, start) : -1;
+    return purge(p) ? v : -1;
 }
 
 static double other_rate(pair *p, other *o)
 {
-    if (!other_send(o, MOST, p->w->count))
+    if (!other_hold(o, HELD) || !other_send(o, MOST, p->w->count))
         return -1;
     int64_t start = bench_now_ns();
     bool ok = other_take(o, p->w->batch, p->w->count);
-    return ok ? rate(p->w->count, start) : -1;
+    double v = ok ? rate(p->w->count, start) : -1;
+    other_clear(p->w);
+    return v;
 }
 
 static double take_lean_rate(void *arg)

@@ -141,6 +141,22 @@ bool other_send(other *o, int batch, int count)
     return true;
 }
 
+bool other_hold(other *o, int count)
+{
+    char max[16];
+    const char *argv[] = { max };
+    snprintf(max, sizeof max, "%d", count);
+    size_t len = strlen(max);
+    if (count == 0)
+        return true;
+    if (!other_send(o, count, count))
+        return false;
+    redisReply *r = call(o, TAKE, 1, argv, &len);
+    bool ok = r && r->elements == 2 && r->element[0]->elements == (size_t)count;
+    freeReplyObject(r);
+    return ok;
+}
+
 bool other_take(other *o, int batch, int count)
 {
     char max[16];

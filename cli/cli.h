@@ -2,7 +2,7 @@
  * cli.h: what the parts of the command share.
  *
  * A run goes through three steps: parse.c turns words into a command and its
- * options (commands.c is the table), settings.c fills what the words did not
+ * options (commands*.c are the table), settings.c fills what the words did not
  * say from environment, context and configuration, and the command's function
  * runs and returns the exit code.  Everything a command prints to stdout goes
  * through output.c; everything for people to stderr goes through report.c.
@@ -32,7 +32,7 @@ enum {
     EXIT_SIGNAL = 128      /* plus the number of the signal              */
 };
 
-/* ---- the table (commands.c) ------------------------------------------- */
+/* ---- the table (commands*.c) ------------------------------------------ */
 
 typedef enum value_kind {
     VALUE_NONE = 0, /* a switch                                   */
@@ -47,7 +47,9 @@ typedef enum value_kind {
     VALUE_GROUP,   /* the name of a group of the topic           */
     VALUE_QUEUE,   /* the name of a queue                        */
     VALUE_LIST,    /* may be given again: texts split by newlines */
-    VALUE_REST     /* a program: it and all words after it       */
+    VALUE_REST,    /* a program: it and all words after it       */
+    VALUE_PROGRAM  /* the same, but options of the command that stand */
+                   /* between the program and its words are ours      */
 } value_kind;
 
 typedef struct option {
@@ -92,45 +94,12 @@ typedef struct group { /* a noun that has verbs */
     const char *text;
 } group;
 
-extern const command commands[]; /* noun NULL ends it */
 extern const group groups[];
 extern const option global_options[];
 
-/* Of topics, groups and consume (commands_topic.c). */
-extern const option topic_create_options[], topic_info_options[],
-    topic_send_options[], topic_tail_options[], topic_rm_options[],
-    topic_alter_options[], topic_trim_options[], group_lag_options[],
-    group_seek_options[], group_rm_options[], group_pending_options[],
-    consume_options[];
-extern const example topic_create_examples[], topic_ls_examples[],
-    topic_info_examples[], topic_send_examples[], topic_tail_examples[],
-    topic_rm_examples[], topic_alter_examples[], topic_trim_examples[],
-    group_lag_examples[], group_seek_examples[], group_rm_examples[],
-    group_pending_examples[], consume_examples[];
-
-/* Of dead letters (commands_dlq.c). */
-extern const option dlq_ls_options[], dlq_show_options[], dlq_errors_options[],
-    dlq_replay_options[], dlq_rm_options[], dlq_edit_options[];
-extern const example dlq_ls_examples[], dlq_show_examples[],
-    dlq_errors_examples[], dlq_replay_examples[], dlq_rm_examples[],
-    dlq_edit_examples[];
-
-/* Of queues (commands_queue.c). */
-extern const option queue_create_options[], queue_alter_options[],
-    queue_ls_options[], queue_stats_options[], queue_send_options[],
-    queue_receive_options[], queue_ack_options[], queue_change_options[],
-    queue_reject_options[], queue_peek_options[], queue_redrive_options[],
-    queue_purge_options[], queue_rm_options[], queue_expire_options[],
-    queue_watch_options[], queue_pool_options[];
-extern const example queue_create_examples[], queue_alter_examples[],
-    queue_ls_examples[], queue_stats_examples[], queue_send_examples[],
-    queue_receive_examples[], queue_ack_examples[], queue_change_examples[],
-    queue_reject_examples[], queue_peek_examples[], queue_redrive_examples[],
-    queue_purge_examples[], queue_rm_examples[], queue_expire_examples[],
-    queue_watch_examples[], queue_pool_examples[];
-
 const group *group_find(const char *noun);
-/* The first command of that noun after `after`; NULL starts, and ends. */
+/* The first command after `after` of that noun, NULL: of any; NULL starts, and
+ * ends. */
 const command *command_next(const char *noun, const command *after);
 
 /* The variable of an option, LEAT_NO_HEADERS, written to out; NULL for one that
@@ -334,6 +303,9 @@ typedef struct output output;
  * A record is one row: an object in JSON, one line per column in a table. */
 output *output_open(cli *c, const column *columns, size_t n, bool record,
                     int *code);
+/* Where words are the usual answer: was a record asked for on the command line?
+ */
+bool wants_record(cli *c);
 void output_text(output *o, const char *s);
 void output_bytes(output *o, leat_bytes b); /* may hold zeros */
 void output_number(output *o, int64_t v);

@@ -183,7 +183,7 @@ static const column columns[] = {
 static int say_id(cli *c, const char *now)
 {
     int code;
-    if (value_find(c, "output")->origin != FROM_FLAG) {
+    if (!wants_record(c)) {
         if (isatty(STDOUT_FILENO) != 1)
             puts(now);
         note("dead letter %s is now %s", c->args[1], now);

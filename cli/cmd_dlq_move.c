@@ -115,7 +115,7 @@ static void say_counts(const move *m)
 static int show_counts(const move *m)
 {
     int code;
-    if (value_find(m->c, "output")->origin != FROM_FLAG) {
+    if (!wants_record(m->c)) {
         say_counts(m);
         return 0;
     }

@@ -9,12 +9,7 @@
 
 /* ---- shared ----------------------------------------------------------- */
 
-bool wants_record(cli *c)
-{
-    return value_find(c, "output")->origin == FROM_FLAG;
-}
-
-static bool is_redowl(cli *c)
+bool is_redowl(cli *c)
 {
     const value *v = value_find(c, "profile");
     return v && v->text && strcmp(v->text, "redowl") == 0;
@@ -53,22 +48,43 @@ static void free_names(names *n)
 static char *near_queue(cli *c, leat_client *client, const char *name)
 {
     names n = { 0 };
-    if (!is_redowl(c)) /* which has no list of them */
-        (void)leat_queue_list(client, value_text(c, "namespace"), add_name, &n,
-                              NULL);
+    if (is_redowl(c))
+        return copy("a queue of redowl is there while it holds something");
+    (void)leat_queue_list(client, value_text(c, "namespace"), add_name, &n,
+                          NULL);
     const char *near = nearest(name, (const char *const *)n.name, n.count);
     char *text = near ? format("did you mean '%s'?", near)
-                      : copy("leat queue ls lists them, leat queue create "
-                             "makes one");
+                      : format("leat queue ls lists them, leat queue create "
+                               "makes one%s",
+                               value_find(c, "auto-create")
+                                   ? ", as --auto-create does"
+                                   : "");
     free_names(&n);
     return text;
 }
 
-/* The library has no code of its own for this. */
+int queue_done(cli *c, const char *done, bool dry, const char *remark)
+{
+    static const column columns[] = { { "queue", COLUMN_TEXT, false },
+                                      { "done", COLUMN_TEXT, false },
+                                      { "dry_run", COLUMN_BOOL, false } };
+    int code = 0;
+    if (!wants_record(c)) {
+        note("%s", remark);
+        return 0;
+    }
+    output *out = output_open(c, columns, 3, true, &code);
+    if (!out)
+        return code;
+    output_text(out, c->args[0]);
+    output_text(out, done);
+    output_bool(out, dry);
+    return output_close(out);
+}
+
 bool key_is_foreign(const leat_error *err)
 {
-    return err->code == LEAT_EINVAL &&
-           strstr(err->msg, "holds something else than it should");
+    return err->code == LEAT_EDECODE;
 }
 
 int queue_fail(cli *c, leat_client *client, const char *name,
@@ -80,6 +96,10 @@ int queue_fail(cli *c, leat_client *client, const char *name,
         return fail(EXIT_NO,
                     "its visibility ran out, or it is done: what is left is "
                     "received again",
+                    "%s", err->msg);
+    if (err->code == LEAT_ENOTSUP && is_redowl(c))
+        return fail(EXIT_USAGE,
+                    "a queue that is shared with redowl has what redowl knows",
                     "%s", err->msg);
     if (err->code != LEAT_ENOENT)
         return fail_with(name, err, NULL);
@@ -94,6 +114,8 @@ bool opened_open(cli *c, opened *q, bool care, int *code)
     leat_error err = { 0 };
     leat_queue_opts o = queue_opts(c);
     o.no_reaper = !care;
+    if (is_redowl(c) && value_find(c, "max-receives"))
+        o.max_receives = (int)value_count(c, "max-receives");
     *q = (opened){ 0 };
     q->client = client_open(c, value_text(c, "url"), "leat-queue", code);
     if (!q->client)
@@ -184,12 +206,27 @@ static void get_settings(cli *c, leat_queue_opts *o, int64_t taken)
         o->dead_queue = value_text(c, "dead-queue");
 }
 
-static int check_settings(cli *c)
+int check_visibility(cli *c)
 {
-    if (value_text(c, "visibility") && value_ms(c, "visibility") == 0)
+    const char *text = value_text(c, "visibility");
+    int64_t ms = value_ms(c, "visibility");
+    if (text && ms == 0)
         return fail(EXIT_USAGE, "others would receive it at once",
                     "--visibility: 0 hides nothing");
+    if (ms > LEAT_VISIBILITY_MAX_MS)
+        return fail(EXIT_USAGE,
+                    "what takes longer is hidden again and again: receive "
+                    "--exec and pool do so, or leat queue change",
+                    "--visibility: '%s' is over 12 hours", text);
     return 0;
+}
+
+static int check_settings(cli *c)
+{
+    if (value_text(c, "dedup-window") && value_ms(c, "dedup-window") == 0)
+        return fail(EXIT_USAGE, "send without --dedup to have none",
+                    "--dedup-window: 0 remembers nothing");
+    return check_visibility(c);
 }
 
 /* Is there one of that name, or half of one that is being removed? */
@@ -220,9 +257,12 @@ static int create(cli *c, leat_client *client)
     leat_queue *q = leat_queue_open(client, name, &o, &err);
     if (!q)
         return fail_with(name, &err, NULL);
-    note("queue %s created%s", name, o.fifo ? ", first in, first out" : "");
     leat_queue_close(q);
-    return 0;
+    char *remark = format("queue %s created%s", name,
+                          o.fifo ? ", first in, first out" : "");
+    int code = queue_done(c, "created", false, remark);
+    free(remark);
+    return code;
 }
 
 int run_queue_create(cli *c)
@@ -239,7 +279,7 @@ int run_queue_create(cli *c)
 
 static bool any_setting(cli *c)
 {
-    for (const option *o = queue_alter_options; o->name; o++)
+    for (const option *o = c->command->options; o->name; o++)
         if (strcmp(o->name, "namespace") != 0 && value_text(c, o->name))
             return true;
     return false;
@@ -263,10 +303,11 @@ int run_queue_alter(cli *c)
     get_settings(c, &o, -1);
     if (value_on(c, "no-dead-queue"))
         o.dead_queue = "";
-    if (leat_queue_alter(q.queue, &o, &err) == LEAT_OK)
-        note("queue %s altered", c->args[0]);
-    else
-        code = queue_fail(c, q.client, c->args[0], &err);
+    char *remark = format("queue %s altered", c->args[0]);
+    leat_code got = leat_queue_alter(q.queue, &o, &err);
+    code = got == LEAT_OK ? queue_done(c, "altered", false, remark)
+                          : queue_fail(c, q.client, c->args[0], &err);
+    free(remark);
     opened_close(&q);
     return code;
 }

@@ -109,33 +109,41 @@ static bool look(cli *c, opened *q, leat_queue_stats *s, int *code)
     return *code == 0;
 }
 
-static bool may_purge(cli *c, const leat_queue_stats *s, int *code)
+static bool may_purge(cli *c, int64_t n, int *code)
 {
-    bool dead = value_on(c, "dead");
-    int64_t n = dead ? s->dead : s->visible + s->delayed + s->in_flight;
     char *what = format("drop %lld %s%s of queue %s", (long long)n,
-                        dead ? "dead letter" : "message", plural(n),
-                        c->args[0]);
+                        value_on(c, "dead") ? "dead letter" : "message",
+                        plural(n), c->args[0]);
     bool yes = confirmed(c, what, code);
     free(what);
     return yes;
 }
 
+static int purge(cli *c, opened *q)
+{
+    int code;
+    leat_error err = { 0 };
+    leat_queue_stats s;
+    bool dead = value_on(c, "dead");
+    if (!look(c, q, &s, &code))
+        return code;
+    int64_t n = dead ? s.dead : s.visible + s.delayed + s.in_flight;
+    if (value_on(c, "dry-run"))
+        return show_count(c, "dropped", n, true);
+    if (!may_purge(c, n, &code))
+        return code;
+    leat_code got = leat_queue_purge(q->queue, dead, &n, &err);
+    return got == LEAT_OK ? show_count(c, "dropped", n, false)
+                          : queue_fail(c, q->client, c->args[0], &err);
+}
+
 int run_queue_purge(cli *c)
 {
     int code;
-    int64_t n = 0;
     opened q;
-    leat_queue_stats s;
-    leat_error err = { 0 };
     if (!opened_open(c, &q, false, &code))
         return code;
-    if (look(c, &q, &s, &code) && may_purge(c, &s, &code)) {
-        leat_code got = leat_queue_purge(q.queue, value_on(c, "dead"), &n,
-                                         &err);
-        code = got == LEAT_OK ? show_count(c, "dropped", n, false)
-                              : queue_fail(c, q.client, c->args[0], &err);
-    }
+    code = purge(c, &q);
     opened_close(&q);
     return code;
 }
@@ -166,11 +174,21 @@ static char *contents(cli *c, leat_client *client, int *code)
                   plural(s.dead));
 }
 
+static int say_removed(cli *c, bool dry, const char *what)
+{
+    char *remark = format("%s %s", dry ? "would remove" : "removed", what);
+    int code = queue_done(c, "removed", dry, remark);
+    free(remark);
+    return code;
+}
+
 static int ask_and_remove(cli *c, leat_client *client, const char *what)
 {
     int code;
     leat_error err = { 0 };
     leat_queue_opts o = queue_opts(c);
+    if (value_on(c, "dry-run"))
+        return say_removed(c, true, what);
     char *question = format("remove %s", what);
     bool yes = confirmed(c, question, &code);
     free(question);
@@ -178,8 +196,7 @@ static int ask_and_remove(cli *c, leat_client *client, const char *what)
         return code;
     if (leat_queue_remove(client, c->args[0], &o, &err) != LEAT_OK)
         return queue_fail(c, client, c->args[0], &err);
-    note("removed %s", what);
-    return 0;
+    return say_removed(c, false, what);
 }
 
 int run_queue_rm(cli *c)

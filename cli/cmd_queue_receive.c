@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 20, IDLE_MS = 250 };
+enum { LOOK_MS = 20 };
 
 /* ---- a signal ends a wait --------------------------------------------- */
 
@@ -93,6 +93,22 @@ static int ack_batch(cli *c, opened *q, const leat_queue_batch *b)
     return got == LEAT_OK ? 0 : queue_fail(c, q->client, c->args[0], &err);
 }
 
+/* A handle that waits gives back what expired.  Who only looks, and finds
+ * nothing, does it here: nobody else may have the queue open. */
+static leat_queue_batch *receive_now(opened *q, const leat_receive_opts *o,
+                                     leat_error *err)
+{
+    int64_t back = 1;
+    leat_queue_batch *b = leat_queue_receive(q->queue, o, err);
+    while (b && leat_queue_batch_count(b) == 0 && back > 0) {
+        leat_queue_batch_free(b);
+        b = NULL;
+        if (leat_queue_requeue_expired_once(q->queue, 0, &back, err) == LEAT_OK)
+            b = leat_queue_receive(q->queue, o, err);
+    }
+    return b;
+}
+
 static leat_queue_batch *receive(cli *c, opened *q, leat_error *err)
 {
     int64_t max = value_count(c, "max");
@@ -101,8 +117,9 @@ static leat_queue_batch *receive(cli *c, opened *q, leat_error *err)
                             .visibility_ms = value_ms(c, "visibility"),
                             .dead = value_on(c, "dead") };
     bell b = { 0 };
-    if (o.wait_ms)
-        bell_start(&b, q->queue);
+    if (o.wait_ms == 0)
+        return receive_now(q, &o, err);
+    bell_start(&b, q->queue);
     leat_queue_batch *got = leat_queue_receive(q->queue, &o, err);
     bell_end(&b);
     return got;
@@ -131,25 +148,11 @@ static int print_received(cli *c, opened *q, printer *p)
 
 /* ---- by a program ----------------------------------------------------- */
 
-/* Until a signal, the limit, idleness or a failure for good. */
-static void wait_for_end(working *w, leat_run *r)
+static working_state look(void *run)
 {
-    const char *text = value_text(w->c, "wait");
-    int64_t idle = value_ms(w->c, "wait"), since = now_ns();
-    uint64_t before = 0;
-    if (idle < IDLE_MS)
-        idle = IDLE_MS; /* it must have looked once */
-    while (!stop_signal && !gate_reached(&w->gate)) {
-        leat_run_stats now;
-        leat_run_stats_get(r, &now);
-        int64_t t = now_ns();
-        if (now.received != before || now.in_flight)
-            since = t;
-        before = now.received;
-        if (now.failed || (text && t - since > idle * 1000000))
-            return;
-        sleep_ms(LOOK_MS);
-    }
+    leat_run_stats s;
+    leat_run_stats_get(run, &s);
+    return (working_state){ s.received, s.in_flight > 0, s.failed };
 }
 
 static int run_programs(cli *c, opened *q)
@@ -174,8 +177,7 @@ static int run_programs(cli *c, opened *q)
         leat_source_close(source);
         return queue_fail(c, q->client, c->args[0], &err);
     }
-    wait_for_end(&w, r);
-    gate_stop(&w.gate);
+    working_wait(&w, "wait", q->client, look, r);
     int64_t drain = value_ms(c, "drain");
     leat_code got = leat_run_stop(r, drain ? drain : 1, &err);
     return working_end(&w, got, &err);
@@ -196,10 +198,10 @@ static int check_words(cli *c, bool program)
     if (!program && value_count(c, "max") > LEAT_QUEUE_BATCH)
         return fail(EXIT_USAGE, NULL, "--max is at most %d without --exec",
                     LEAT_QUEUE_BATCH);
-    if (value_text(c, "visibility") && value_ms(c, "visibility") == 0)
-        return fail(EXIT_USAGE, "others would receive it at once",
-                    "--visibility: 0 hides nothing");
-    return 0;
+    if (value_find(c, "max-receives")->origin == FROM_FLAG && !is_redowl(c))
+        return fail(EXIT_USAGE, "leat queue alter --max-receives sets it",
+                    "--max-receives: it is kept with the queue");
+    return check_visibility(c);
 }
 
 static int print(cli *c, int (*fn)(cli *, opened *, printer *), print_kind what,

@@ -14,6 +14,8 @@
 
 enum { TOLD = 10 };
 
+#define LARGER "leat queue alter --max-size allows more; nothing is ever cut"
+
 typedef struct sending {
     cli *c;
     opened q;
@@ -44,7 +46,7 @@ static char *called(const sending *s, int64_t number)
     const char *file = value_text(s->c, "file");
     if (s->c->arg_count > 1)
         return copy("the message");
-    return file ? copy(file)
+    return file ? copy(strcmp(file, "-") == 0 ? "stdin" : file)
                 : format("%s %lld", s->in.end ? "line" : "message",
                          (long long)number);
 }
@@ -82,10 +84,7 @@ static void count(sending *s, leat_code got, const leat_error *err)
         } else if (of_message(x->code, err)) {
             refused(s, s->numbers[i],
                     x->code == LEAT_ETOOBIG ? EXIT_DATA : EXIT_USAGE,
-                    x->code == LEAT_ETOOBIG
-                        ? "leat queue alter --max-size allows more; nothing "
-                          "is ever cut"
-                        : NULL,
+                    x->code == LEAT_ETOOBIG ? LARGER : NULL,
                     x->code == got ? err->msg : leat_code_text(x->code));
         } else {
             s->failed++;
@@ -146,6 +145,12 @@ static void add(sending *s, const char *p, size_t n)
 
 /* ---- reading ---------------------------------------------------------- */
 
+static void too_large(sending *s)
+{
+    refused(s, s->in.count, EXIT_DATA, LARGER,
+            "larger than the queue's messages may be");
+}
+
 static int send_lines(sending *s)
 {
     const char *p = NULL;
@@ -159,9 +164,7 @@ static int send_lines(sending *s)
             code = flush(s);
         if (whole)
             continue;
-        refused(s, s->in.count, EXIT_DATA,
-                "leat queue alter --max-size allows more; nothing is ever cut",
-                "larger than the queue's messages may be");
+        too_large(s);
         lines_skip(&s->in, &code);
     }
     int last = flush(s);
@@ -173,10 +176,14 @@ static int send_whole(sending *s)
     const char *p = s->c->arg_count > 1 ? s->c->args[1] : NULL;
     size_t n = p ? strlen(p) : 0;
     int code = 0;
-    if (!p && !lines_all(&s->in, &p, &n, &code))
+    bool read = !p;
+    if (read && !lines_all(&s->in, &p, &n, &code))
         return code;
     s->in.count = 1;
-    add(s, p, n);
+    if (read && n > s->in.max_size) /* it was not read whole */
+        too_large(s);
+    else
+        add(s, p, n);
     return flush(s);
 }
 

@@ -204,6 +204,9 @@ int run_queue_watch(cli *c)
     if (value_on(c, "durable") && c->arg_count == 0)
         return fail(EXIT_USAGE, "name a queue",
                     "--durable: events are kept with each queue");
+    if (value_on(c, "durable") && is_redowl(c))
+        return fail(EXIT_USAGE, "watch it without --durable",
+                    "--durable: a queue of redowl keeps no events");
     if (!open_output(&w, &code))
         return code;
     leat_client *client = client_open(c, value_text(c, "url"), "leat-watch",

@@ -40,7 +40,7 @@ int say_done(cli *c, const char *done, bool dry, const char *remark)
         { "dry_run", COLUMN_BOOL, false },
     };
     int code;
-    if (value_find(c, "output")->origin != FROM_FLAG) {
+    if (!wants_record(c)) {
         note("%s", remark);
         return 0;
     }

@@ -218,7 +218,7 @@ static int show_counts(sending *s)
     int code;
     if (report_quiet())
         return 0;
-    if (value_find(c, "output")->origin != FROM_FLAG) {
+    if (!wants_record(c)) {
         note("%lld persisted, %lld failed, %lld unknown",
              (long long)s->persisted, (long long)s->failed,
              (long long)s->unknown);

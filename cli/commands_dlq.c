@@ -1,8 +1,7 @@
 /*
- * commands_dlq.c: options and examples of dead letters.  The commands
- * themselves stand in commands.c.
+ * commands_dlq.c: the commands on dead letters.
  */
-#include "cli.h"
+#include "commands.h"
 
 /* Which ones. */
 #define FILTER_OPTIONS                                                         \
@@ -57,7 +56,7 @@
             "Only tell what would be done."                                    \
     }
 
-const option dlq_ls_options[] = {
+static const option dlq_ls_options[] = {
     FILTER_OPTIONS,
     { "limit", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
       "So many at most.  Without it, 100 on a terminal and all elsewhere." },
@@ -69,14 +68,14 @@ const option dlq_ls_options[] = {
     { 0 },
 };
 
-const option dlq_show_options[] = {
+static const option dlq_show_options[] = {
     { "raw", 0, VALUE_NONE, NULL, NULL, NULL, false, false,
       "Print only the body of the message, byte for byte." },
     CODEC,
     { 0 },
 };
 
-const option dlq_errors_options[] = {
+static const option dlq_errors_options[] = {
     FILTER_OPTIONS,
     { "by-group", 0, VALUE_NONE, NULL, NULL, NULL, false, false,
       "Count groups instead of errors." },
@@ -84,7 +83,7 @@ const option dlq_errors_options[] = {
     { 0 },
 };
 
-const option dlq_replay_options[] = {
+static const option dlq_replay_options[] = {
     ALL("All of them, or all that the options choose; asks first."),
     FILTER_OPTIONS,
     { "limit", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
@@ -99,7 +98,7 @@ const option dlq_replay_options[] = {
     { 0 },
 };
 
-const option dlq_rm_options[] = {
+static const option dlq_rm_options[] = {
     ALL("All of them, or all that the options choose."),
     FILTER_OPTIONS,
     { "limit", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
@@ -109,7 +108,7 @@ const option dlq_rm_options[] = {
     { 0 },
 };
 
-const option dlq_edit_options[] = {
+static const option dlq_edit_options[] = {
     { "body", 0, VALUE_FILE, "FILE", NULL, NULL, false, false,
       "The new body is that of this file; - is stdin." },
     { "editor", 'E', VALUE_NONE, NULL, NULL, NULL, false, false,
@@ -124,7 +123,7 @@ const option dlq_edit_options[] = {
     { 0 },
 };
 
-const example dlq_ls_examples[] = {
+static const example dlq_ls_examples[] = {
     { "leat dlq ls orders -g billing --since 1h",
       "what died in the last hour" },
     { "leat dlq ls orders -n 20 --after 2:1700000000000-0", "the next twenty" },
@@ -132,20 +131,20 @@ const example dlq_ls_examples[] = {
     { 0 },
 };
 
-const example dlq_show_examples[] = {
+static const example dlq_show_examples[] = {
     { "leat dlq show orders 2:1700000000000-0", "all that is known of it" },
     { "leat dlq show orders 2:1700000000000-0 --raw >body",
       "only what was sent" },
     { 0 },
 };
 
-const example dlq_errors_examples[] = {
+static const example dlq_errors_examples[] = {
     { "leat dlq errors orders", "what went wrong, and how often" },
     { "leat dlq errors orders --by-group", "and for whom" },
     { 0 },
 };
 
-const example dlq_replay_examples[] = {
+static const example dlq_replay_examples[] = {
     { "leat dlq replay orders 2:1700000000000-0", "one" },
     { "leat dlq replay orders --all -g billing -e timeout --dry-run",
       "how many would it be?" },
@@ -154,15 +153,117 @@ const example dlq_replay_examples[] = {
     { 0 },
 };
 
-const example dlq_rm_examples[] = {
+static const example dlq_rm_examples[] = {
     { "leat dlq rm orders --all --until 7d --yes",
       "what died more than a week ago" },
     { 0 },
 };
 
-const example dlq_edit_examples[] = {
+static const example dlq_edit_examples[] = {
     { "leat dlq edit orders 2:1700000000000-0", "in your editor" },
     { "jq .total=5 <old | leat dlq edit orders 2:1700000000000-0 --body -",
       "by a program" },
+    { 0 },
+};
+
+const command dlq_commands[] = {
+    { .noun = "dlq",
+      .verb = "ls",
+      .aliases = "list",
+      .args = "TOPIC",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "list the dead letters of a topic",
+      .text = "In the order in which they died, partitions merged.  More is "
+              "known of each than is shown: see --columns and 'leat dlq "
+              "show'.  A table shows the beginning of a long error.",
+      .options = dlq_ls_options,
+      .examples = dlq_ls_examples,
+      .run = run_dlq_ls },
+    { .noun = "dlq",
+      .verb = "show",
+      .aliases = "info cat",
+      .args = "TOPIC ID",
+      .min_args = 2,
+      .max_args = 2,
+      .arg_words = "@topic @dead",
+      .summary = "show all that is known of a dead letter",
+      .text = "Its message, who gave it up and why.  What a terminal could "
+              "take for a command is escaped.  A body that is not text is "
+              "whole with --raw, as the column body_base64, and in JSON, where "
+              "it is that.  Of what could not be decoded the fields are shown "
+              "as headers, and the reason as damaged.",
+      .options = dlq_show_options,
+      .examples = dlq_show_examples,
+      .run = run_dlq_show },
+    { .noun = "dlq",
+      .verb = "errors",
+      .aliases = "count",
+      .args = "TOPIC",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "count dead letters by their errors",
+      .text = "Errors that differ only in numbers, ids and quoted parts are "
+              "one: these are shown as <n>, <hex>, <uuid> and <text>.  The "
+              "most frequent is the first, and newest names one to look at.",
+      .options = dlq_errors_options,
+      .examples = dlq_errors_examples,
+      .run = run_dlq_errors },
+    { .noun = "dlq",
+      .verb = "replay",
+      .aliases = "retry redrive",
+      .args = "TOPIC [ID...]",
+      .min_args = 1,
+      .max_args = 4096,
+      .arg_words = "@topic @dead",
+      .summary = "hand dead letters to their groups once more",
+      .text = "Each becomes a retry of the group that gave it up, which is due "
+              "at once, with its attempts forgotten; no other group sees it.  "
+              "With --republish it becomes a new message of the log instead, "
+              "for all groups.  A dead letter is moved in one step: when this "
+              "is killed, run it again, and each is replayed once.\n\n"
+              "Instead of ids, --all takes all that the options choose and "
+              "that are there when it begins; it asks first on a terminal, and "
+              "elsewhere needs --yes.\n\n"
+              "At the end it says how many were replayed; with --output as a "
+              "record on stdout.  Missing are those that are not there (any "
+              "more), refused those that cannot be replayed, with the reason; "
+              "unknown are those that are gone after an answer was lost.  "
+              "Exits with 1 when some are missing or refused and with 75 when "
+              "of some it is not known.",
+      .options = dlq_replay_options,
+      .examples = dlq_replay_examples,
+      .run = run_dlq_replay },
+    { .noun = "dlq",
+      .verb = "rm",
+      .aliases = "remove delete",
+      .args = "TOPIC [ID...]",
+      .min_args = 1,
+      .max_args = 4096,
+      .arg_words = "@topic @dead",
+      .summary = "remove dead letters",
+      .text = "By their ids, or with --all what the options choose.  Asks "
+              "first on a terminal; elsewhere it needs --yes.  Exits as 'leat "
+              "dlq replay' does.",
+      .options = dlq_rm_options,
+      .examples = dlq_rm_examples,
+      .run = run_dlq_rm },
+    { .noun = "dlq",
+      .verb = "edit",
+      .aliases = "change",
+      .args = "TOPIC ID",
+      .min_args = 2,
+      .max_args = 2,
+      .arg_words = "@topic @dead",
+      .summary = "change the message of a dead letter",
+      .text = "Before it is replayed.  It stays a dead letter of its group, "
+              "with all that is known of it, marked as edited, and gets a new "
+              "id, which is told.  What the message was is gone.  One that "
+              "could not be decoded becomes a new message.",
+      .options = dlq_edit_options,
+      .examples = dlq_edit_examples,
+      .run = run_dlq_edit },
     { 0 },
 };

@@ -1,8 +1,7 @@
 /*
- * commands_queue.c: options and examples of queues.  The commands themselves
- * stand in commands.c.
+ * commands_queue.c: the commands on queues.
  */
-#include "cli.h"
+#include "commands.h"
 
 #define NAMESPACE                                                              \
     {                                                                          \
@@ -88,14 +87,16 @@
 #define PROGRAM                                                                \
     { "exec",                                                                  \
       'e',                                                                     \
-      VALUE_REST,                                                              \
+      VALUE_PROGRAM,                                                           \
       "CMD",                                                                   \
       NULL,                                                                    \
       NULL,                                                                    \
       false,                                                                   \
       false,                                                                   \
-      "Run this program for each message; all words behind it are its "        \
-      "arguments.  No shell is involved." },                                   \
+      "Run this program for each message.  Options of this command may stand " \
+      "right behind it, spelled in full; all words from the first that is "    \
+      "none of them, or from -- on, are its arguments.  No shell is "          \
+      "involved." },                                                           \
         TIME("retry-delay", "1s",                                              \
              "A message whose program failed is received again after so "      \
              "long."),                                                         \
@@ -124,7 +125,7 @@
         "max", letter, VALUE_COUNT, "N", initial, NULL, false, false, help     \
     }
 
-const option queue_create_options[] = {
+static const option queue_create_options[] = {
     NAMESPACE,
     SETTINGS(""),
     SWITCH("fifo", "First in, first out, strictly, in each message group.  It "
@@ -132,16 +133,16 @@ const option queue_create_options[] = {
     { 0 },
 };
 
-const option queue_alter_options[] = {
+static const option queue_alter_options[] = {
     NAMESPACE,
     SETTINGS("  0: not at all."),
     SWITCH("no-dead-queue", "Keep dead letters in the queue itself."),
     { 0 },
 };
 
-const option queue_ls_options[] = { NAMESPACE, { 0 } };
+static const option queue_ls_options[] = { NAMESPACE, { 0 } };
 
-const option queue_stats_options[] = {
+static const option queue_stats_options[] = {
     WHOSE,
     { "watch", 'w', VALUE_NONE, NULL, NULL, NULL, false, false,
       "Look again and again, until a signal." },
@@ -150,7 +151,7 @@ const option queue_stats_options[] = {
     { 0 },
 };
 
-const option queue_send_options[] = {
+static const option queue_send_options[] = {
     WHOSE,
     TIME("delay", NULL,
          "Hide every message so long before it can be received; 0: not at "
@@ -180,7 +181,7 @@ const option queue_send_options[] = {
     { 0 },
 };
 
-const option queue_receive_options[] = {
+static const option queue_receive_options[] = {
     WHOSE,
     MAX('n', NULL,
         "Receive at most this many, up to 1000.  Without it, one; with --exec "
@@ -191,6 +192,9 @@ const option queue_receive_options[] = {
     TIME("visibility", NULL,
          "Hide what is received so long, instead of as long as the queue "
          "says."),
+    { "max-receives", 'r', VALUE_COUNT, "N", NULL, NULL, false, false,
+      "Of a queue of redowl, which keeps no such setting: what was received so "
+      "often is a dead letter." },
     DEAD("Receive dead letters; they are hidden as others are."),
     SWITCH("ack", "Acknowledge at once what was printed."),
     PROGRAM,
@@ -200,17 +204,17 @@ const option queue_receive_options[] = {
     { 0 },
 };
 
-const option queue_ack_options[] = { WHOSE, { 0 } };
-const option queue_change_options[] = { WHOSE, { 0 } };
+static const option queue_ack_options[] = { WHOSE, { 0 } };
+static const option queue_change_options[] = { WHOSE, { 0 } };
 
-const option queue_reject_options[] = {
+static const option queue_reject_options[] = {
     WHOSE,
     { "reason", 0, VALUE_TEXT, "TEXT", NULL, NULL, false, false,
       "Why; kept with the dead letter." },
     { 0 },
 };
 
-const option queue_peek_options[] = {
+static const option queue_peek_options[] = {
     WHOSE,
     MAX('n', "10", "Show at most this many, up to 1000."),
     DEAD("Look at the dead letters."),
@@ -218,7 +222,7 @@ const option queue_peek_options[] = {
     { 0 },
 };
 
-const option queue_redrive_options[] = {
+static const option queue_redrive_options[] = {
     WHOSE,
     MAX('n', NULL, "At most this many; without it, all that are there now."),
     { "rate", 0, VALUE_COUNT, "N", NULL, NULL, false, false,
@@ -227,21 +231,26 @@ const option queue_redrive_options[] = {
     { 0 },
 };
 
-const option queue_purge_options[] = {
+static const option queue_purge_options[] = {
     WHOSE,
     DEAD("Drop the dead letters, and nothing else."),
+    SWITCH("dry-run", "Only tell how many it would be."),
     { 0 },
 };
 
-const option queue_rm_options[] = { WHOSE, { 0 } };
+static const option queue_rm_options[] = {
+    WHOSE,
+    SWITCH("dry-run", "Only tell what would go."),
+    { 0 },
+};
 
-const option queue_expire_options[] = {
+static const option queue_expire_options[] = {
     WHOSE,
     MAX('n', "1000", "At most this many."),
     { 0 },
 };
 
-const option queue_watch_options[] = {
+static const option queue_watch_options[] = {
     WHOSE,
     SWITCH("durable",
            "Read the events that the queue keeps, and miss none of them."),
@@ -250,7 +259,8 @@ const option queue_watch_options[] = {
     { 0 },
 };
 
-const option queue_pool_options[] = {
+static const option queue_pool_options[] = {
+    NAMESPACE,
     PROGRAM,
     { "workers", 'c', VALUE_COUNT, "N", "10", NULL, false, false,
       "How many programs run at once." },
@@ -270,32 +280,32 @@ const option queue_pool_options[] = {
     { 0 },
 };
 
-const example queue_create_examples[] = {
+static const example queue_create_examples[] = {
     { "leat queue create jobs -r 5", "five receives, then a dead letter" },
     { "leat queue create moves --fifo --content-dedup --ttl 1d",
       "in order, each once, and not for ever" },
     { 0 },
 };
 
-const example queue_alter_examples[] = {
+static const example queue_alter_examples[] = {
     { "leat queue alter jobs --visibility 5m", "slow workers" },
     { "leat queue alter jobs --max-receives 0", "never give one up" },
     { 0 },
 };
 
-const example queue_ls_examples[] = {
+static const example queue_ls_examples[] = {
     { "leat queue ls --columns name,visible,dead", "what there is to do" },
     { "leat queue ls -N game", "those of another namespace" },
     { 0 },
 };
 
-const example queue_stats_examples[] = {
+static const example queue_stats_examples[] = {
     { "leat queue stats jobs --watch", "figures that follow" },
     { "leat queue stats jobs -o json", "for a program" },
     { 0 },
 };
 
-const example queue_send_examples[] = {
+static const example queue_send_examples[] = {
     { "leat queue send jobs 'resize 17.jpg' -a user=ann", "one message" },
     { "seq 100000 | leat queue send jobs -n 1000", "a message a line" },
     { "leat queue send mails --delay 10m --dedup welcome-17 -f mail.eml",
@@ -305,7 +315,7 @@ const example queue_send_examples[] = {
     { 0 },
 };
 
-const example queue_receive_examples[] = {
+static const example queue_receive_examples[] = {
     { "leat queue receive jobs -w 20s", "one, waiting up to 20 seconds" },
     { "leat queue receive jobs --exec ./resize",
       "run './resize' for each message: exit 0 acknowledges it" },
@@ -316,62 +326,319 @@ const example queue_receive_examples[] = {
     { 0 },
 };
 
-const example queue_ack_examples[] = {
+static const example queue_ack_examples[] = {
     { "leat queue ack jobs v/jobs/1/1700000000000/ID/NONCE", "one" },
     { "cut -f1 got | leat queue ack jobs", "those of a file" },
     { 0 },
 };
 
-const example queue_change_examples[] = {
+static const example queue_change_examples[] = {
     { "leat queue change jobs RECEIPT 10m", "it takes longer" },
     { "leat queue change jobs RECEIPT 0", "somebody else may try, now" },
+    { "leat queue change jobs 10m <got", "those of a file" },
     { 0 },
 };
 
-const example queue_reject_examples[] = {
+static const example queue_reject_examples[] = {
     { "leat queue reject jobs RECEIPT --reason 'no such file'",
       "nobody will ever manage it" },
     { 0 },
 };
 
-const example queue_peek_examples[] = {
+static const example queue_peek_examples[] = {
     { "leat queue peek jobs", "the next ten" },
     { "leat queue peek jobs --dead --format '%I %h\\n'",
       "dead letters and their attributes" },
     { 0 },
 };
 
-const example queue_redrive_examples[] = {
+static const example queue_redrive_examples[] = {
     { "leat queue redrive jobs --dry-run", "how many would it be?" },
     { "leat queue redrive jobs --rate 50", "gently" },
     { 0 },
 };
 
-const example queue_purge_examples[] = {
+static const example queue_purge_examples[] = {
+    { "leat queue purge jobs --dry-run", "how many would go?" },
     { "leat queue purge jobs --dead --yes", "forget what failed" },
     { 0 },
 };
 
-const example queue_rm_examples[] = {
+static const example queue_rm_examples[] = {
     { "leat queue rm jobs --yes", "without a question" },
     { 0 },
 };
 
-const example queue_expire_examples[] = {
+static const example queue_expire_examples[] = {
     { "leat queue expire jobs", "now, and not when somebody looks" },
     { 0 },
 };
 
-const example queue_watch_examples[] = {
+static const example queue_watch_examples[] = {
     { "leat queue watch jobs", "what happens in one queue" },
     { "leat queue watch -o ndjson", "in all of them, for a program" },
     { 0 },
 };
 
-const example queue_pool_examples[] = {
+static const example queue_pool_examples[] = {
     { "leat queue pool --exec ./work",
       "every queue there is, ten programs at once" },
-    { "leat queue pool game -c 50 --until-idle 5s --exec ./move --fast",
+    { "leat queue pool game --exec ./move --workers 50 --until-idle 5s",
       "those of the namespace game, until there is nothing to do" },
+    { "leat queue pool game -- ./move --fast",
+      "all words behind -- are the program's" },
+    { 0 },
+};
+
+const command queue_commands[] = {
+    { .noun = "queue",
+      .verb = "create",
+      .aliases = "add new",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .summary = "make a queue",
+      .text = "Names are made of letters, digits, '.', '_' and '-', at most "
+              "200.  Exits with 1 if there is a queue of that name.",
+      .options = queue_create_options,
+      .examples = queue_create_examples,
+      .run = run_queue_create },
+    { .noun = "queue",
+      .verb = "alter",
+      .aliases = "set",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@queue",
+      .summary = "change the settings of a queue",
+      .text = "Only what is given changes; 0 takes a bound away.  Messages "
+              "that are there keep the delay and the deadline they have.  A "
+              "queue stays FIFO or not, and a switch that is on stays on.",
+      .options = queue_alter_options,
+      .examples = queue_alter_examples,
+      .run = run_queue_alter },
+    { .noun = "queue",
+      .verb = "ls",
+      .aliases = "list",
+      .args = "",
+      .summary = "list the queues",
+      .text = "With what is visible (ready to be received), delayed, in "
+              "flight (received and not settled) and dead, and the age of the "
+              "oldest visible message.",
+      .options = queue_ls_options,
+      .examples = queue_ls_examples,
+      .run = run_queue_ls },
+    { .noun = "queue",
+      .verb = "stats",
+      .aliases = "info show attributes",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@queue",
+      .summary = "show what a queue holds, did, and is set to",
+      .text = "Sent is always the sum of visible, delayed, in_flight, dead, "
+              "acked, expired (too old), purged and lost (its body was gone, "
+              "and not by leat).  Received, requeued (given back), to_dead "
+              "and redriven count how often that happened.",
+      .options = queue_stats_options,
+      .examples = queue_stats_examples,
+      .run = run_queue_stats },
+    { .noun = "queue",
+      .verb = "send",
+      .aliases = "publish produce",
+      .args = "NAME [MESSAGE]",
+      .min_args = 1,
+      .max_args = 2,
+      .arg_words = "@queue",
+      .summary = "send a message, or one a line of stdin",
+      .text = "Without MESSAGE it reads lines and sends each, without its "
+              "newline and otherwise byte for byte.  Memory is bounded, "
+              "whatever comes in.  A line that the queue refuses, because it "
+              "is too large for example, is told with its number and passed "
+              "over; a failure of the server ends the sending.\n\n"
+              "At the end it says how many were sent, how many had been sent "
+              "before (by their dedup id), failed, and are unknown; with "
+              "--output as a record on stdout, with the id where it was one "
+              "message.  Exits with 0 when all were sent, 75 when of some it "
+              "is not known, and otherwise by the first failure.",
+      .options = queue_send_options,
+      .examples = queue_send_examples,
+      .run = run_queue_send },
+    { .noun = "queue",
+      .verb = "receive",
+      .aliases = "get",
+      .args = "NAME [--exec CMD [ARGS...]]",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@queue",
+      .summary = "receive messages, and print them or run a program",
+      .text =
+          "What is printed is hidden until its visibility runs out, and "
+          "then comes again: acknowledge it by its receipt, or at once by "
+          "--ack.  In a pipe the first column is the receipt.  Exits with "
+          "1 when there was nothing.  In JSON the body is data where it "
+          "is text and data_base64 otherwise.\n\n"
+          "With --exec, it runs the program once for each message, its "
+          "body on stdin, until a signal, --max or --wait.  Exit code 0 "
+          "acknowledges the message, 65 makes it a dead letter at once, "
+          "and after any other, or a signal, it is received again after "
+          "--retry-delay.  While the program runs the message is kept "
+          "hidden, however long that takes; when it is lost all the same "
+          "the program is ended.  No more is received than programs run.\n\n"
+          "The environment has LEAT_QUEUE, LEAT_ID, LEAT_KEY, LEAT_TYPE, "
+          "LEAT_ATTEMPT (the receives, from 1) and LEAT_HEADER_NAME for "
+          "each attribute, in capitals with _ for what is neither letter "
+          "nor digit.  What is empty, holds a zero byte or is over 32 KiB "
+          "is left out.\n\n"
+          "SIGINT and SIGTERM stop receiving; programs that run may end "
+          "within --drain, then they are killed and their messages given "
+          "back.  A second signal ends at once.",
+      .options = queue_receive_options,
+      .examples = queue_receive_examples,
+      .run = run_queue_receive,
+      .rest = true },
+    { .noun = "queue",
+      .verb = "ack",
+      .aliases = "acknowledge delete",
+      .args = "NAME [RECEIPT...]",
+      .min_args = 1,
+      .max_args = 4096,
+      .arg_words = "@queue",
+      .summary = "acknowledge messages by their receipts",
+      .text = "Without receipts it reads them from stdin, the first column of "
+              "each line, so that what 'leat queue receive' prints may be "
+              "given as it is.  Exits with 1 when some are stale: not "
+              "acknowledged in time, or settled before; with 64, or 65 for "
+              "lines, when some are no receipts or another queue's.  The "
+              "others are acknowledged.",
+      .options = queue_ack_options,
+      .examples = queue_ack_examples,
+      .run = run_queue_ack },
+    { .noun = "queue",
+      .verb = "change",
+      .aliases = "extend hide",
+      .args = "NAME [RECEIPT...] TIME",
+      .min_args = 2,
+      .max_args = 4096,
+      .arg_words = "@queue",
+      .summary = "hide messages for longer or shorter, or give them back",
+      .text =
+          "They are hidden for TIME from now, at most 12h; 0 gives them "
+          "back at once.  A bare number is in seconds.  Receipts are given, "
+          "and it exits, as with ack.",
+      .options = queue_change_options,
+      .examples = queue_change_examples,
+      .run = run_queue_change },
+    { .noun = "queue",
+      .verb = "reject",
+      .aliases = "bury",
+      .args = "NAME [RECEIPT...]",
+      .min_args = 1,
+      .max_args = 4096,
+      .arg_words = "@queue",
+      .summary = "make messages dead letters, by their receipts",
+      .text = "Whatever max-receives says: nobody would manage them.  "
+              "Receipts are given, and it exits, as with ack.",
+      .options = queue_reject_options,
+      .examples = queue_reject_examples,
+      .run = run_queue_reject },
+    { .noun = "queue",
+      .verb = "peek",
+      .aliases = "browse",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@queue",
+      .summary = "look at messages without receiving them",
+      .text = "The next ones to be received; of a FIFO queue those of the "
+              "message groups that may be received now.  Nothing changes.",
+      .options = queue_peek_options,
+      .examples = queue_peek_examples,
+      .run = run_queue_peek },
+    { .noun = "queue",
+      .verb = "redrive",
+      .aliases = "retry replay",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@queue",
+      .summary = "send dead letters back into the queue",
+      .text = "The oldest first, with their receives counted anew.  Each is "
+              "moved in one step: when this is killed, run it again.",
+      .options = queue_redrive_options,
+      .examples = queue_redrive_examples,
+      .run = run_queue_redrive },
+    { .noun = "queue",
+      .verb = "purge",
+      .aliases = "clear",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@queue",
+      .summary = "drop all messages of a queue",
+      .text = "Visible, delayed and in flight, but not the dead letters.  "
+              "Asks first on a terminal; elsewhere it needs --yes.",
+      .options = queue_purge_options,
+      .examples = queue_purge_examples,
+      .run = run_queue_purge },
+    { .noun = "queue",
+      .verb = "rm",
+      .aliases = "remove",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@queue",
+      .summary = "remove a queue with all its messages",
+      .text = "Asks first on a terminal; elsewhere it needs --yes.  Who has "
+              "it open gets errors from then on.  When it was cut short, run "
+              "it again.",
+      .options = queue_rm_options,
+      .examples = queue_rm_examples,
+      .run = run_queue_rm },
+    { .noun = "queue",
+      .verb = "expire",
+      .aliases = "requeue",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@queue",
+      .summary = "give back now what nobody acknowledged in time",
+      .text = "Whoever has a queue open does this by itself; it is for queues "
+              "that nobody has open, and for tests.  Says how many messages "
+              "moved, of the queues that share the shard: those given back, "
+              "and those whose delay is over.",
+      .options = queue_expire_options,
+      .examples = queue_expire_examples,
+      .run = run_queue_expire },
+    { .noun = "queue",
+      .verb = "watch",
+      .aliases = "events tail",
+      .args = "[NAME]",
+      .max_args = 1,
+      .arg_words = "@queue",
+      .summary = "show what happens in a queue, or in all",
+      .text = "Events are sent, received, requeued, to_dlq, dlq_received, "
+              "dlq_redriven and acked.  They are told while they happen, and "
+              "what happens while the connection is lost is missed, which is "
+              "marked; --durable reads those that the queue keeps.",
+      .options = queue_watch_options,
+      .examples = queue_watch_examples,
+      .run = run_queue_watch },
+    { .noun = "queue",
+      .verb = "pool",
+      .aliases = "work",
+      .args = "[NAMESPACE] --exec CMD [ARGS...]",
+      .max_args = 1,
+      .summary = "run a program for the messages of all queues",
+      .text = "Of a namespace, or without one of leat: queues that are there, "
+              "and those that are made later.  The messages of a queue are "
+              "handled in order, one at a time; queues beside each other, "
+              "each in its turn.  Any number of pools share the work.  The "
+              "program is run, and its exit code means, as with 'leat queue "
+              "receive --exec'.",
+      .options = queue_pool_options,
+      .examples = queue_pool_examples,
+      .run = run_queue_pool,
+      .rest = true },
     { 0 },
 };

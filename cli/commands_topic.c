@@ -1,8 +1,7 @@
 /*
- * commands_topic.c: options and examples of topics, groups and consume.  The
- * commands themselves stand in commands.c.
+ * commands_topic.c: the commands on topics, and consume.
  */
-#include "cli.h"
+#include "commands.h"
 
 #define PARTITIONERS "murmur2 java ring round-robin random"
 
@@ -108,7 +107,7 @@
             "in it."                                                           \
     }
 
-const option topic_create_options[] = {
+static const option topic_create_options[] = {
     { "partitions", 'n', VALUE_COUNT, "N", "1", NULL, false, false,
       "How many partitions it has, at most 16384." },
     { "partitioner", 0, VALUE_CHOICE, "NAME", "murmur2", PARTITIONERS, false,
@@ -119,18 +118,18 @@ const option topic_create_options[] = {
     { 0 },
 };
 
-const option topic_alter_options[] = {
+static const option topic_alter_options[] = {
     RETENTION_OPTIONS(NULL, NULL),
     { 0 },
 };
 
-const option topic_info_options[] = {
+static const option topic_info_options[] = {
     { "by-partition", 'p', VALUE_NONE, NULL, NULL, NULL, false, false,
       "Print a row for each partition." },
     { 0 },
 };
 
-const option topic_send_options[] = {
+static const option topic_send_options[] = {
     { "key", 'k', VALUE_TEXT, "KEY", NULL, NULL, false, false,
       "The key of every message: messages of one key stay in order." },
     { "key-delimiter", 'K', VALUE_TEXT, "TEXT", NULL, NULL, false, false,
@@ -163,7 +162,7 @@ const option topic_send_options[] = {
     { 0 },
 };
 
-const option topic_tail_options[] = {
+static const option topic_tail_options[] = {
     { "follow", 'f', VALUE_NONE, NULL, NULL, NULL, false, false,
       "Go on with what comes, until a signal." },
     { "from", 0, VALUE_TEXT, "WHERE", NULL, NULL, false, false,
@@ -180,32 +179,13 @@ const option topic_tail_options[] = {
     { 0 },
 };
 
-const option group_lag_options[] = {
-    { "watch", 'w', VALUE_NONE, NULL, NULL, NULL, false, false,
-      "Look again and again, until a signal." },
-    { "interval", 'i', VALUE_DURATION, "TIME", "2s", NULL, false, false,
-      "How often --watch looks." },
-    { 0 },
-};
-
-#define FORCE_OPTION(help)                                                     \
-    {                                                                          \
-        "force", 0, VALUE_NONE, NULL, NULL, NULL, false, false, help           \
-    }
-
-#define DRY_RUN_OPTION                                                         \
-    {                                                                          \
-        "dry-run", 0, VALUE_NONE, NULL, NULL, NULL, false, false,              \
-            "Tell what would be done, and change nothing."                     \
-    }
-
-const option topic_rm_options[] = {
+static const option topic_rm_options[] = {
     FORCE_OPTION("Also while members of its groups live."),
     DRY_RUN_OPTION,
     { 0 },
 };
 
-const option topic_trim_options[] = {
+static const option topic_trim_options[] = {
     { "max-entries", 0, VALUE_NUMBER, "N", NULL, NULL, false, false,
       "So many stay in each partition." },
     { "older-than", 0, VALUE_DURATION, "TIME", NULL, NULL, false, false,
@@ -215,46 +195,7 @@ const option topic_trim_options[] = {
     { 0 },
 };
 
-const option group_seek_options[] = {
-    { "to", 0, VALUE_TEXT, "WHERE", NULL, NULL, false, false,
-      "Where to read on: start, end, a time ago such as 10m, a time such as "
-      "2026-01-31T12:00:00Z, which is local without a zone, or @MS since 1970, "
-      "or an id MS-SEQ: that message comes next, or the first after it." },
-    { "partition", 'p', VALUE_NUMBER, "N", NULL, NULL, false, false,
-      "Only this partition." },
-    { "drop", 0, VALUE_NONE, NULL, NULL, NULL, false, false,
-      "Forget what is put by for a retry or parked behind it; without, it "
-      "comes as well." },
-    FORCE_OPTION("Also while members live: what they have in hand is stale, "
-                 "and they go on from there."),
-    DRY_RUN_OPTION,
-    { 0 },
-};
-
-const option group_rm_options[] = {
-    { "dead-letters", 0, VALUE_NONE, NULL, NULL, NULL, false, false,
-      "Remove its dead letters, too." },
-    FORCE_OPTION("Also while members live; those that go on make the group "
-                 "anew."),
-    DRY_RUN_OPTION,
-    { 0 },
-};
-
-const option group_pending_options[] = {
-    { "sort", 0, VALUE_CHOICE, "ORDER", "age", "age attempts position", false,
-      false,
-      "The oldest first, the most attempts first, or by partition and "
-      "position." },
-    { "limit", 'n', VALUE_COUNT, "N", "100", NULL, false, false,
-      "How many to show, at most 10000." },
-    { "after", 0, VALUE_TEXT, "TEXT", NULL, NULL, false, false,
-      "Go on after a page, as the page before it says." },
-    { "partition", 'p', VALUE_NUMBER, "N", NULL, NULL, false, false,
-      "Only this partition." },
-    { 0 },
-};
-
-const option consume_options[] = {
+static const option consume_options[] = {
     { "group", 'g', VALUE_GROUP, "GROUP", NULL, NULL, false, false,
       "The group to join; its members share the partitions." },
     { "exec", 'e', VALUE_REST, "CMD", NULL, NULL, false, false,
@@ -298,7 +239,7 @@ const option consume_options[] = {
     { 0 },
 };
 
-const example topic_create_examples[] = {
+static const example topic_create_examples[] = {
     { "leat topic create orders --partitions 4",
       "four partitions, keys placed as Kafka's clients place them" },
     { "leat topic create events --max-age 7d --abandoned detach",
@@ -306,14 +247,14 @@ const example topic_create_examples[] = {
     { 0 },
 };
 
-const example topic_alter_examples[] = {
+static const example topic_alter_examples[] = {
     { "leat topic alter orders --max-age 7d", "a week is enough" },
     { "leat topic alter orders --cap 1000000 --max-age 0",
       "senders wait instead" },
     { 0 },
 };
 
-const example topic_trim_examples[] = {
+static const example topic_trim_examples[] = {
     { "leat topic trim orders --older-than 1d --dry-run",
       "how much would go, and who holds back the rest?" },
     { "leat topic trim orders --max-entries 0 --force --yes",
@@ -321,18 +262,18 @@ const example topic_trim_examples[] = {
     { 0 },
 };
 
-const example topic_ls_examples[] = {
+static const example topic_ls_examples[] = {
     { "leat topic ls --columns name,messages", "names and how much they hold" },
     { 0 },
 };
 
-const example topic_info_examples[] = {
+static const example topic_info_examples[] = {
     { "leat topic info orders", "the topic as a whole" },
     { "leat topic info orders -p", "a row for each partition" },
     { 0 },
 };
 
-const example topic_send_examples[] = {
+static const example topic_send_examples[] = {
     { "echo hello | leat topic send orders", "one message" },
     { "leat topic send orders -K , <orders.csv",
       "a message a line, the key before the first comma" },
@@ -345,7 +286,7 @@ const example topic_send_examples[] = {
     { 0 },
 };
 
-const example topic_tail_examples[] = {
+static const example topic_tail_examples[] = {
     { "leat topic tail orders -f", "the last ten, and what comes" },
     { "leat topic tail orders --from 10m --format '%p %i %k %v\\n'",
       "what came in the last ten minutes" },
@@ -354,38 +295,13 @@ const example topic_tail_examples[] = {
     { 0 },
 };
 
-const example topic_rm_examples[] = {
+static const example topic_rm_examples[] = {
     { "leat topic rm orders --yes", "without a question" },
     { "leat topic rm orders --dry-run", "would it be refused?" },
     { 0 },
 };
 
-const example group_lag_examples[] = {
-    { "leat group lag orders billing --watch", "a table that follows" },
-    { "leat group lag orders billing -o json", "for a program" },
-    { 0 },
-};
-
-const example group_seek_examples[] = {
-    { "leat group seek orders billing --to 2h --dry-run",
-      "how many would come again?" },
-    { "leat group seek orders billing --to end --yes", "skip all there is" },
-    { 0 },
-};
-
-const example group_rm_examples[] = {
-    { "leat group rm orders billing --yes", "without a question" },
-    { 0 },
-};
-
-const example group_pending_examples[] = {
-    { "leat group pending orders billing --sort attempts -n 10",
-      "those that fail most often" },
-    { "leat group pending orders billing -o ndjson", "for a program" },
-    { 0 },
-};
-
-const example consume_examples[] = {
+static const example consume_examples[] = {
     { "leat consume orders -g billing --exec ./bill --quiet",
       "run './bill --quiet' for each message, its body on stdin" },
     { "leat consume orders -g billing -c 8 --order key -- python3 bill.py",
@@ -395,5 +311,161 @@ const example consume_examples[] = {
       "three tries ten seconds apart at most, others go on meanwhile" },
     { "leat consume orders -g peek --until-idle 2s",
       "print and acknowledge what there is" },
+    { 0 },
+};
+
+const command topic_commands[] = {
+    { .noun = "topic",
+      .verb = "create",
+      .aliases = "add new",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .summary = "make a topic",
+      .text = "Names are made of letters, digits, '.', '_' and '-', at most "
+              "200.  The number of partitions cannot be changed afterwards.  "
+              "Exits with 1 if there is a topic of that name.",
+      .options = topic_create_options,
+      .examples = topic_create_examples,
+      .run = run_topic_create },
+    { .noun = "topic",
+      .verb = "alter",
+      .aliases = "set",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "change what is kept of a topic",
+      .text = "Only what is given changes.  Members and senders learn of it "
+              "within seconds.  Nothing that some group has not settled is "
+              "taken away, but with --lossy-maxlen, --forget first, and from "
+              "a group that is detached: it is told when it comes back.",
+      .options = topic_alter_options,
+      .examples = topic_alter_examples,
+      .run = run_topic_alter },
+    { .noun = "topic",
+      .verb = "trim",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "take the oldest messages from a topic",
+      .text = "The members of groups do this by themselves, by what leat topic "
+              "alter says; without --max-entries and --older-than, so does "
+              "this.  Asks first on a terminal, elsewhere it needs --yes.  "
+              "Says how many went, how many are held back only because groups "
+              "have not settled them, and the group that holds back most.  "
+              "With --force these go, too.",
+      .options = topic_trim_options,
+      .examples = topic_trim_examples,
+      .run = run_topic_trim },
+    { .noun = "topic",
+      .verb = "ls",
+      .aliases = "list",
+      .args = "",
+      .summary = "list the topics",
+      .text = "With partitions, messages in the log, and groups.",
+      .examples = topic_ls_examples,
+      .run = run_topic_ls },
+    { .noun = "topic",
+      .verb = "info",
+      .aliases = "show describe",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "show what a topic is and holds",
+      .text = "A stream of that very name, made by another program, is shown "
+              "as a topic of one partition (legacy).",
+      .options = topic_info_options,
+      .examples = topic_info_examples,
+      .run = run_topic_info },
+    { .noun = "topic",
+      .verb = "rm",
+      .aliases = "remove delete",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "remove a topic, its messages and its groups",
+      .text = "Says how many messages and groups go, and asks first on a "
+              "terminal; elsewhere it needs --yes.  Refused while members of "
+              "its groups live, unless --force.  Who sends to it is not "
+              "known: stop them first.",
+      .options = topic_rm_options,
+      .examples = topic_rm_examples,
+      .run = run_topic_rm },
+    { .noun = "topic",
+      .verb = "send",
+      .aliases = "publish produce",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "send messages, one a line of stdin",
+      .text = "Reads lines and sends each as one message, without its newline "
+              "and otherwise byte for byte.  Memory is bounded, whatever comes "
+              "in.  A message that is too large, or has no key where one is "
+              "expected, ends the sending; the error names its line, and what "
+              "came before it is sent.\n\n"
+              "At the end it says how many messages are persisted, failed and "
+              "unknown; with --output as a record on stdout.  Exits with 0 "
+              "when all are persisted, 75 when of some it is not known, and "
+              "otherwise by the first failure.",
+      .options = topic_send_options,
+      .examples = topic_send_examples,
+      .run = run_topic_send },
+    { .noun = "topic",
+      .verb = "tail",
+      .aliases = "cat read",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "show messages, without a group",
+      .text = "Nothing is taken from anybody.  Partitions are merged by time.  "
+              "Without --follow it ends where the topic ended when it "
+              "began.\n\n"
+              "On a terminal a line is partition, position, key and body, with "
+              "what a terminal could take for a command escaped.  In JSON the "
+              "body is data where it is text and data_base64 otherwise.  An "
+              "entry that is no message is shown with its fields and the "
+              "reason.",
+      .options = topic_tail_options,
+      .examples = topic_tail_examples,
+      .run = run_topic_tail },
+    { .noun = "consume",
+      .aliases = "work",
+      .args = "TOPIC -g GROUP [--exec CMD [ARGS...]]",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@topic",
+      .summary = "read a topic as a member of a group, by a program of yours",
+      .text =
+          "Runs the program once for each message, its body on stdin.  What "
+          "the program does with it is told by its exit code: 0 acknowledges "
+          "the message, 65 makes it a dead letter at once, and any other is a "
+          "failure, as is being killed by a signal: the message is tried again "
+          "as --backoff says, and is a dead letter after --max-attempts.  With "
+          "--on-failure dead only 75 lets it be tried again.  The last line "
+          "that the program wrote to stderr is kept as the reason.  Dead "
+          "letters are shown and replayed by 'leat dlq'.\n\n"
+          "The environment has LEAT_TOPIC, LEAT_PARTITION, LEAT_POSITION, "
+          "LEAT_ID, LEAT_KEY, LEAT_TYPE, LEAT_ATTEMPT (from 1), LEAT_FENCE "
+          "(grows with each change of owner), LEAT_ORIGINAL_ID of a retry that "
+          "is a message of its own, LEAT_REPLAYED_FROM of one that was a dead "
+          "letter, and LEAT_HEADER_NAME for each header, in capitals with _ "
+          "for what is neither letter nor digit.  "
+          "What is empty, holds a zero byte or is over 32 KiB is left out.\n\n"
+          "Without a program, messages are printed as 'leat topic tail' does "
+          "and acknowledged.  Entries that are no messages are counted, and "
+          "dead letters at once.\n\n"
+          "SIGINT and SIGTERM stop receiving; programs that run may end within "
+          "--drain, then they are killed and their messages go to others.  A "
+          "second signal ends at once.",
+      .options = consume_options,
+      .examples = consume_examples,
+      .run = run_consume,
+      .rest = true },
     { 0 },
 };

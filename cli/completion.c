@@ -241,6 +241,7 @@ static void offer_value(typing *t, const option *o)
         break;
     case VALUE_FILE:
     case VALUE_REST:
+    case VALUE_PROGRAM:
         puts(":files");
         break;
     case VALUE_DIR:
@@ -268,7 +269,8 @@ static void offer_options(const typing *t, const option *list)
 
 static void offer_nouns(const typing *t)
 {
-    for (const command *k = commands; k->noun; k++)
+    for (const command *k = command_next(NULL, NULL); k;
+         k = command_next(NULL, k))
         if (!k->verb && !k->hidden)
             offer(t, k->noun, strlen(k->noun), k->summary);
     for (const group *g = groups; g->noun; g++)
@@ -358,7 +360,8 @@ static void pass_word(typing *t, const char *word)
     }
     if (!t->group && (t->group = group_find(word)))
         return;
-    for (const command *k = commands; k->noun; k++) {
+    for (const command *k = command_next(NULL, NULL); k;
+         k = command_next(NULL, k)) {
         bool mine = t->group ? k->verb && strcmp(k->noun, t->group->noun) == 0
                              : !k->verb;
         const char *name = k->verb ? k->verb : k->noun;
@@ -377,7 +380,7 @@ static void pass_word(typing *t, const char *word)
 static void keep(typing *t, const option *o, const char *text)
 {
     value *v = value_find(t->c, o->name);
-    t->rest = o->kind == VALUE_REST;
+    t->rest = o->kind == VALUE_REST || o->kind == VALUE_PROGRAM;
     t->pending = NULL;
     if (!v || v->option != o)
         return;

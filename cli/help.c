@@ -107,7 +107,8 @@ static void name_global_options(cli *c, FILE *f)
 void help_short(FILE *f)
 {
     fputs("usage: leat COMMAND [ARGUMENTS]\n\n", f);
-    for (const command *k = commands; k->noun; k++)
+    for (const command *k = command_next(NULL, NULL); k;
+         k = command_next(NULL, k))
         if (!k->hidden && !k->verb)
             list_line(f, k->noun, k->summary);
     for (const group *g = groups; g->noun; g++)

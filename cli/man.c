@@ -149,7 +149,8 @@ static void page_of_group(const char *page, const group *g)
 
 static void put_commands(void)
 {
-    for (const command *k = commands; k->noun; k++) {
+    for (const command *k = command_next(NULL, NULL); k;
+         k = command_next(NULL, k)) {
         if (k->hidden || k->verb)
             continue;
         printf("*%s*\n\t", k->noun);
@@ -217,7 +218,8 @@ static void page_of_leat(void)
           "settings and contexts; *leat.toml*(5).\n\n"
           "# EXAMPLES\n\n",
           stdout);
-    for (const command *k = commands; k->noun; k++)
+    for (const command *k = command_next(NULL, NULL); k;
+         k = command_next(NULL, k))
         if (!k->verb)
             put_examples(k->examples);
     put_see_also("leat");
@@ -226,7 +228,8 @@ static void page_of_leat(void)
 static void list_pages(void)
 {
     puts("leat");
-    for (const command *k = commands; k->noun; k++)
+    for (const command *k = command_next(NULL, NULL); k;
+         k = command_next(NULL, k))
         if (!k->hidden && !k->verb)
             printf("leat-%s\n", k->noun);
     for (const group *g = groups; g->noun; g++)

@@ -93,6 +93,11 @@ void output_drop(output *o)
     free(o);
 }
 
+bool wants_record(cli *c)
+{
+    return value_find(c, "output")->origin == FROM_FLAG;
+}
+
 output *output_open(cli *c, const column *columns, size_t n, bool record,
                     int *code)
 {

@@ -111,7 +111,8 @@ static size_t choices(const group *g, choice *out)
     size_t n = 0;
     for (const group *x = groups; !g && x->noun; x++)
         out[n++] = (choice){ x->noun, NULL, x };
-    for (const command *k = commands; k->noun; k++)
+    for (const command *k = command_next(NULL, NULL); k;
+         k = command_next(NULL, k))
         if (g ? k->verb && strcmp(k->noun, g->noun) == 0 : !k->verb)
             out[n++] = (choice){ last_word(k), k, NULL };
     return n;
@@ -229,6 +230,32 @@ static void take_rest(parser *p, char *first)
         c->rest[c->rest_count++] = p->argv[p->at++];
 }
 
+static bool take_long(parser *p, char *word);
+
+/* An option of the command itself, in full and no program. */
+static bool is_own(const parser *p, const char *word)
+{
+    const option *o = p->c->command ? p->c->command->options : NULL;
+    if (strncmp(word, "--", 2) != 0)
+        return false;
+    size_t n = strcspn(word + 2, "=");
+    for (; o && o->name; o++)
+        if (strlen(o->name) == n && strncmp(o->name, word + 2, n) == 0)
+            return o->kind != VALUE_PROGRAM;
+    return false;
+}
+
+static bool take_program(parser *p, char *first)
+{
+    bool good = true;
+    while (good && p->at < p->argc && is_own(p, p->argv[p->at]))
+        good = take_long(p, p->argv[p->at++] + 2);
+    if (p->at < p->argc && strcmp(p->argv[p->at], "--") == 0)
+        p->at++;
+    take_rest(p, first);
+    return good;
+}
+
 static bool needs_value(parser *p, value *v, const char *shown,
                         char *inline_text)
 {
@@ -239,6 +266,8 @@ static bool needs_value(parser *p, value *v, const char *shown,
     bool good = set_value(p, v, shown, text);
     if (good && v->option->kind == VALUE_REST)
         take_rest(p, text);
+    else if (good && v->option->kind == VALUE_PROGRAM)
+        good = take_program(p, text);
     return good;
 }
 
@@ -254,7 +283,8 @@ static bool apply(parser *p, value *v, const char *shown, char *inline_text)
 
 static bool elsewhere(const char *name, const command **where)
 {
-    for (const command *k = commands; k->noun; k++)
+    for (const command *k = command_next(NULL, NULL); k;
+         k = command_next(NULL, k))
         for (const option *o = k->options; o && o->name && !k->hidden; o++)
             if (strcmp(o->name, name) == 0) {
                 *where = k;
@@ -324,6 +354,11 @@ static bool take_short(parser *p, char *letters)
         for (int i = 0; i < p->c->value_count && !v; i++)
             if (p->c->values[i].option->letter == *s)
                 v = &p->c->values[i];
+        if (!v && *s >= '0' && *s <= '9')
+            return mistake(p,
+                           copy("what begins with - and is no option stands "
+                                "behind --"),
+                           format("unknown option '-%s'", s));
         if (!v)
             return mistake(p, copy("--help lists the options"),
                            format("unknown option '-%.1s'", s));

@@ -16,6 +16,7 @@ typedef struct opened {
 
 /* Its keys' prefix by --namespace, and that it must be there. */
 leat_queue_opts queue_opts(cli *c);
+bool is_redowl(cli *c);
 
 /* False with *code, and said.  `care`: also give back what expires and move
  * dead letters, as one does who stays. */
@@ -27,14 +28,17 @@ void opened_close(opened *q);
 int queue_fail(cli *c, leat_client *client, const char *name,
                const leat_error *err);
 
+/* --visibility is a time that can be: 0, or an exit code. */
+int check_visibility(cli *c);
+
 /* Somebody else's key stands where one of the queue's should. */
 bool key_is_foreign(const leat_error *err);
 
 /* A receipt as words on the command line give it; bytes is overwritten. */
 leat_bytes receipt_bytes(char *text);
 
-/* Was --output given on the command line, where words are the usual answer? */
-bool wants_record(cli *c);
+/* Say what was done to the queue, or would be: the remark, or a record. */
+int queue_done(cli *c, const char *done, bool dry, const char *remark);
 
 /* ---- programs as workers (queue_work.c) ------------------------------- */
 
@@ -44,6 +48,7 @@ typedef struct working {
     int64_t max_ms, retry_ms;
     gate gate;
     atomic_llong acked, back, rejected;
+    leat_error away; /* the server, when we ended for lack of work */
 } working;
 
 /* What the options say, of which one names a program; false with *code, and
@@ -52,6 +57,17 @@ bool working_init(cli *c, working *w, int64_t limit, int *code);
 
 /* A handler; arg is a working. */
 leat_verdict working_handle(leat_ctx *x, void *arg);
+
+/* How far who hands out messages is. */
+typedef struct working_state {
+    uint64_t received;
+    bool busy, failed; /* failed: for good */
+} working_state;
+
+/* Until a signal, the count, a failure for good, or nothing came for as long as
+ * the option says; then nothing more is begun. */
+void working_wait(working *w, const char *word, leat_client *client,
+                  working_state (*look)(void *arg), void *arg);
 
 /* The end: code is how stopping went. */
 int working_end(working *w, leat_code code, const leat_error *err);

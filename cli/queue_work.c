@@ -11,6 +11,8 @@
 
 #include <stdlib.h>
 
+enum { LOOK_MS = 20, IDLE_MS = 250 };
+
 bool working_init(cli *c, working *w, int64_t limit, int *code)
 {
     *w = (working){ .c = c,
@@ -20,7 +22,11 @@ bool working_init(cli *c, working *w, int64_t limit, int *code)
     w->program = program_get(c, w->by_name);
     *code = 0;
     if (!program_exists(w->program[0]))
-        *code = fail(EXIT_USAGE, "nothing was received",
+        *code = fail(EXIT_USAGE,
+                     strpbrk(w->program[0], " |;<>&$")
+                         ? "no shell is involved: its arguments are words of "
+                           "their own, or it is sh -c '...'"
+                         : "nothing was received",
                      "--exec: there is no program '%s'", w->program[0]);
     return *code == 0;
 }
@@ -96,6 +102,40 @@ leat_verdict working_handle(leat_ctx *x, void *arg)
 
 /* ---- the end ---------------------------------------------------------- */
 
+/* Whether it is over.  A server that is away has nothing either, but that is no
+ * lack of work. */
+static bool is_over(working *w, const char *word, leat_client *client,
+                    const working_state *now, int64_t since)
+{
+    double ms;
+    int64_t idle = value_ms(w->c, word);
+    if (stop_signal || gate_reached(&w->gate) || now->failed)
+        return true;
+    if (idle < IDLE_MS)
+        idle = IDLE_MS; /* it must have looked once */
+    if (!value_text(w->c, word) || now_ns() - since <= idle * 1000000)
+        return false;
+    (void)!ping_once(client, &ms, &w->away);
+    return true;
+}
+
+void working_wait(working *w, const char *word, leat_client *client,
+                  working_state (*look)(void *arg), void *arg)
+{
+    int64_t since = now_ns();
+    uint64_t before = 0;
+    for (;;) {
+        working_state now = look(arg);
+        if (now.received != before || now.busy)
+            since = now_ns();
+        before = now.received;
+        if (is_over(w, word, client, &now, since))
+            break;
+        sleep_ms(LOOK_MS);
+    }
+    gate_stop(&w->gate);
+}
+
 static const column columns[] = {
     { "handled", COLUMN_COUNT, false },
     { "acked", COLUMN_COUNT, false },
@@ -129,9 +169,12 @@ int working_end(working *w, leat_code code, const leat_error *err)
         return fail(EXIT_TRY_AGAIN,
                     "their messages are received again; --drain gives more "
                     "time",
-                    "some programs did not end within %s and were killed",
+                    "some programs did not end within %s and were killed, or "
+                    "the server did not hear of them",
                     value_text(w->c, "drain"));
     if (key_is_foreign(err))
         return fail(EXIT_DATA, "nothing was lost", "%s", err->msg);
+    if (code == LEAT_OK && w->away.code != LEAT_OK)
+        return fail_with("queue", &w->away, NULL);
     return code == LEAT_OK ? shown : fail_with("queue", err, NULL);
 }

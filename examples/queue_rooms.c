@@ -66,15 +66,14 @@ static void add_up(void *arg, const leat_pool_queue *room)
 static leat_code play(leat_client *c, struct house *h, leat_error *err)
 {
     uint64_t acked = 0;
-    leat_pool_stats s;
+    leat_pool_stats s = { 0 };
     leat_pool *pool = leat_pool_start(
         c, handle, h, &(leat_pool_opts){ .prefix = "game" }, err);
     leat_code rc = pool ? LEAT_OK : err->code;
     for (int i = 0; rc == LEAT_OK && i < ROOMS; i++)
         rc = open_room(c, i, err);
     time_t end = time(NULL) + GIVE_UP_S;
-    for (s.acked = 0;
-         rc == LEAT_OK && s.acked < ROOMS * STEPS && time(NULL) < end;) {
+    while (rc == LEAT_OK && s.acked < ROOMS * STEPS && time(NULL) < end) {
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
         leat_pool_stats_get(pool, &s);
     }

@@ -36,7 +36,8 @@ typedef enum leat_code {
     LEAT_ECONFLICT, /* a watched key changed: run the whole unit again    */
     LEAT_ESERVER,   /* the server refused the command                     */
     LEAT_EPROTO,    /* the peer does not speak the protocol               */
-    LEAT_EDECODE,   /* bytes that are not a message of this codec         */
+    LEAT_EDECODE,   /* bytes that are not a message of this codec, or a   */
+                    /* key of a queue that holds something else           */
     LEAT_ESTALE,    /* the lease, receipt or fence is no longer ours      */
     LEAT_ETOOBIG,   /* over a stated limit                                */
     LEAT_EUNSAFE,   /* the server keeps less than was asked for           */

@@ -17,7 +17,9 @@
  *   leat_pool_stop(p, 0, &err);
  *
  * A queue's messages run one after another in their order, queues beside each
- * other, each in its turn: none is served a second time while another waits.
+ * other, each in its turn: none is served a second time while another waits.  A
+ * turn is one message; of handlers that are quick as many as fit into 2 ms, 32
+ * at most, as to fetch them one by one would cost more than to handle them.
  * Any number of pools, in any number of processes, share the work; what a dead
  * one had comes back when its visibility runs out, first in its queue.
  *
@@ -33,7 +35,7 @@ LEAT_BEGIN
 
 typedef struct leat_pool leat_pool;
 
-/* How many messages a queue may have handled in one of its turns; 0: 1. */
+/* How many times as long as those of others a queue's turns are; 0: 1. */
 typedef int leat_pool_weight_fn(void *arg, leat_bytes queue);
 
 typedef struct leat_pool_opts {

@@ -22,7 +22,9 @@
  * With a handler and threads: leat_run_start(leat_queue_source(q, NULL, &e),
  * ...), or leat_pool_start for any number of queues.
  *
- * Every step is one script on the server, whose clock alone counts.
+ * Every step is one script on the server, whose clock alone counts.  A key of
+ * the queue that holds something else than it should is LEAT_EDECODE, and
+ * nothing is changed.
  * Threads: leat_queue is shared; a batch is confined.
  */
 #ifndef LEAT_QUEUE_H
@@ -69,7 +71,9 @@ typedef struct leat_queue_opts {
     const char *dead_queue; /* another queue for the dead letters, fed by a */
                             /* mover; NULL: they stay in this one's slot    */
 
-    bool no_reaper;      /* this handle gives back nothing that expired   */
+    bool no_reaper;      /* this handle gives back nothing that expired or */
+                         /* was delayed, not even to a receive that waits: */
+                         /* others do, or leat_queue_requeue_expired_once  */
     bool no_events;      /* publish none                                  */
     bool durable_events; /* also in a capped stream                       */
     leat_client *event_client; /* borrowed; NULL: the same                  */
@@ -83,8 +87,9 @@ LEAT_API leat_queue *leat_queue_open(leat_client *c, const char *name,
                                      const leat_queue_opts *opts,
                                      leat_error *err);
 
-/* Change the settings that are not 0; -1 takes a bound away.  Messages that are
- * there keep the delay and deadline they have. */
+/* Change the settings that are not 0; -1 takes a bound away, but visibility and
+ * dedup window have to be.  Messages that are there keep the delay and deadline
+ * they have. */
 LEAT_API leat_code leat_queue_alter(leat_queue *q, const leat_queue_opts *opts,
                                     leat_error *err);
 
@@ -114,8 +119,9 @@ LEAT_API leat_code leat_queue_send(leat_queue *q, const leat_msg *m,
                                    const leat_queue_send_opts *opts,
                                    leat_queue_sent *sent, leat_error *err);
 
-/* n at once, in one script.  opts and sent, each of n or NULL.  The first bad
- * outcome is returned. */
+/* n at once, in one script; of a fifo queue, or with ids or dedup ids, in one
+ * for each 400, and none after one that failed.  opts and sent, each of n or
+ * NULL.  The first bad outcome is returned. */
 LEAT_API leat_code leat_queue_send_batch(leat_queue *q, const leat_msg *m,
                                          size_t n,
                                          const leat_queue_send_opts *opts,
@@ -137,7 +143,8 @@ typedef struct leat_queue_item {
 typedef struct leat_queue_batch leat_queue_batch;
 
 typedef struct leat_receive_opts {
-    int max;               /* 0: 1; at most LEAT_QUEUE_BATCH                 */
+    int max;               /* 0: 1; at most LEAT_QUEUE_BATCH, and 400 of a   */
+                           /* fifo queue come at once                        */
     int64_t wait_ms;       /* for the first                                  */
     int64_t visibility_ms; /* 0: the queue's                                 */
     bool dead;             /* from the dead letters, hidden as others are    */

@@ -132,36 +132,38 @@ static leat_code clear_dead(leat_client *c, const char *topic,
     return rc;
 }
 
+/* Nothing, where a member lives. */
 static leat_code remove_idle(leat_client *c, const char *topic,
-                             const char *group, const char *prefix,
+                             const char *group, const leat_remove_opts *o,
                              leat_error *err)
 {
     leat__admin a;
-    leat_code rc = leat__admin_open(&a, c, topic, group, prefix, err);
+    leat_code rc = leat__admin_open(&a, c, topic, group, o->prefix, err);
     const removal x = { .conn = a.conn, .topic = &a.topic };
     if (rc == LEAT_OK)
+        rc = leat__admin_idle(&a, o->force, err);
+    if (rc == LEAT_OK && !o->dry_run)
         rc = unlink_group(&x, group, true, err);
-    if (rc == LEAT_OK)
+    if (rc == LEAT_OK && !o->dry_run)
         rc = unlist_group(&x, leat_str(group), err);
-    leat__admin_close(&a);
+    leat__admin_close(&a); /* it may be the pool's only connection */
     return rc;
 }
 
+/* Dead letters may take a while to clear, and members come meanwhile. */
 leat_code leat_group_remove(leat_client *c, const char *topic,
                             const char *group, const leat_remove_opts *opts,
                             leat_error *err)
 {
     const leat_remove_opts o = opts ? *opts : (leat_remove_opts){ 0 };
-    leat__admin a;
-    leat_code rc = leat__admin_open(&a, c, topic, group, o.prefix, err);
-    if (rc == LEAT_OK)
-        rc = leat__admin_idle(&a, o.force, err);
-    leat__admin_close(&a); /* it may be the pool's only connection */
-    if (rc != LEAT_OK || o.dry_run)
-        return rc;
-    if (o.dead)
+    leat_remove_opts look = o;
+    leat_code rc = LEAT_OK;
+    look.dry_run = true;
+    if (o.dead && !o.dry_run)
+        rc = remove_idle(c, topic, group, &look, err);
+    if (rc == LEAT_OK && o.dead && !o.dry_run)
         rc = clear_dead(c, topic, group, o.prefix, err);
-    return rc == LEAT_OK ? remove_idle(c, topic, group, o.prefix, err) : rc;
+    return rc == LEAT_OK ? remove_idle(c, topic, group, &o, err) : rc;
 }
 
 /* ---- a topic ---------------------------------------------------------- */

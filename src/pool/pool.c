@@ -14,7 +14,8 @@ enum {
     RETRY_MS = 1000,
     WORKER_IDLE_MS = 30 * 1000,
     QUEUE_IDLE_MS = 5 * 60 * 1000,
-    POLL_MS = 500
+    POLL_MS = 500,
+    PACE_OF = 16 /* handlers are averaged */
 };
 
 struct leat_pool {
@@ -95,14 +96,34 @@ static leat_pool_opts defaults(const leat_pool_opts *opts)
 
 /* ---- its life --------------------------------------------------------- */
 
+int leat__pool_slice(const pool_source *s)
+{
+    int64_t pace = atomic_load_explicit(&s->pace_ns, memory_order_relaxed);
+    int64_t n = pace > 0 ? POOL_SLICE_NS / pace : 1;
+    return n < 1 ? 1 : n < POOL_SLICE_MAX ? (int)n : POOL_SLICE_MAX;
+}
+
+/* An average of the last few.  Of two who count at once one may get lost. */
+static void count_time(pool_source *s, pool_lot *lot, int64_t ns)
+{
+    int64_t pace = atomic_load_explicit(&s->pace_ns, memory_order_relaxed);
+    pace = pace == 0 ? ns + 1 : pace + (ns - pace) / PACE_OF;
+    atomic_store_explicit(&s->pace_ns, pace, memory_order_relaxed);
+    ns += atomic_fetch_add_explicit(&lot->used_ns, ns, memory_order_relaxed);
+    if (leat__pool_serial(s) && ns > POOL_SLICE_NS * lot->queue->weight)
+        leat__pool_overrun(s, lot);
+}
+
 static leat_verdict handle(leat_ctx *x, void *arg)
 {
     leat_pool *p = arg;
-    const pool_slot *slot = (const pool_slot *)leat_ctx_delivery(x);
+    pool_slot *slot = (pool_slot *)leat_ctx_delivery(x);
     pool_queue *q = slot->lot->queue;
+    int64_t start = leat__now_ns();
     atomic_fetch_add(&q->running, 1);
     leat_verdict v = p->fn(x, p->arg);
     atomic_fetch_sub(&q->running, 1);
+    count_time(p->source, slot->lot, leat__now_ns() - start);
     return v;
 }
 

@@ -21,14 +21,17 @@
  * together, when the last of it is settled here.
  *
  * How much is taken: as many queues as there are workers, and as many more as
- * were done with lately; of a queue its weight, and where nobody else waits
- * more, if its last lot was soon done.  So fast handlers get large batches and
- * slow ones leave the rest to other pools.
+ * were done with lately; of a queue what by the pace of the handlers fits into
+ * its turn, and where nobody else waits more, if its last lot was soon done.
+ * So fast handlers get large batches and slow ones leave the rest to other
+ * pools.  A lot that lasts longer than its turn makes room for another queue,
+ * whose messages then run between its own.
  */
 #ifndef LEAT_POOL_POOL_H
 #define LEAT_POOL_POOL_H
 
 #include "base/map.h"
+#include "base/system.h"
 #include "message/source.h"
 #include "pool/choose.h"
 #include "queue/queue.h"
@@ -37,9 +40,12 @@
 enum {
     POOL_QUEUES_MAX = 2000,    /* taken in one go, and ahead of workers   */
     POOL_IN_FLIGHT = 4096,     /* messages                                */
-    POOL_SETTLE_MAX = 1000,    /* messages in one go                      */
+    POOL_TAKE_MAX = 2048,      /* and of them in one go                   */
+    POOL_SETTLE_MAX = 4096,    /* messages in one go                      */
     POOL_DUE_MAX = 20000,      /* settlements without outcome             */
     POOL_TURN_MAX = 256,       /* messages of a queue where nobody waits  */
+    POOL_SLICE_MAX = 32,       /* and where others do                     */
+    POOL_SLICE_NS = 2000000,   /* its turn is over then                   */
     POOL_CANDIDATES = 64 * 64, /* that one look tells of, at most         */
     POOL_LATELY_MS = 100
 };
@@ -93,10 +99,12 @@ struct pool_lot {
     atomic_uint refs;
     size_t n, given, out; /* of them handed out so far, and not settled */
     int64_t since_ns, until_ns;
-    int64_t age_ms;  /* for how long its queue waited */
-    pool_slot *back; /* to be given back together, the last first */
-    bool marked;     /* by an extend                              */
-    bool stuck;      /* nobody knows whether something went back  */
+    int64_t age_ms;          /* for how long its queue waited */
+    _Atomic int64_t used_ns; /* by its handlers */
+    pool_slot *back;         /* to be given back together, the last first */
+    bool late;               /* its turn is over, but it is not           */
+    bool marked;             /* by an extend                              */
+    bool stuck;              /* nobody knows whether something went back  */
     pool_slot slots[];
 };
 
@@ -115,11 +123,14 @@ typedef struct pool_source {
     leat_client *client; /* borrowed */
     leat_pool_opts opts; /* with the defaults filled in */
     char prefix[LEAT__PREFIX_MAX + 1];
-    const char *events;
+    const char *events;      /* as tell.lua has it */
+    leat__key heard;         /* a pattern of their channels, or "" */
+    _Atomic int64_t deaf_ns; /* nobody hears any, it is believed until then */
     unsigned forks;
     leat__sipkey seed;
     char lane[17];
     leat__waiter *waiter;
+    _Atomic int64_t pace_ns; /* how long a handler takes, lately            */
     pthread_t settler;
     bool settler_started;
     pool_settling *settling; /* its room */
@@ -155,6 +166,13 @@ static inline bool leat__pool_serial(const pool_source *s)
     return s->opts.queue_workers == 1;
 }
 
+/* For a script that may tell events. */
+static inline const char *leat__pool_events(const pool_source *s)
+{
+    int64_t until = atomic_load_explicit(&s->deaf_ns, memory_order_relaxed);
+    return leat__now_ns() < until ? "0" : s->events;
+}
+
 /* ---- queues.c; all with the lock held --------------------------------- */
 
 /* The queue of that name, made if it is new; NULL: no memory. */
@@ -168,13 +186,20 @@ void leat__pool_use_locked(pool_source *s, pool_queue *q, int64_t now_ns);
 void leat__pool_forget_locked(pool_source *s, int64_t now_ns);
 void leat__pool_queues_free(pool_source *s);
 
+/* ---- pool.c ----------------------------------------------------------- */
+
+/* Messages of a queue of weight 1 that fit into a turn, by the handlers' pace.
+ */
+int leat__pool_slice(const pool_source *s);
+
 /* ---- take.c ----------------------------------------------------------- */
 
 pool_taking *leat__pool_taking_new(leat_error *err);
 void leat__pool_taking_free(pool_taking *t);
 
-/* Look, and take of at most `queues` queues up to max messages into out.  How
- * many, or -1.  *again_ms: look again after so long, at the latest. */
+/* Up to max messages of those that are here into out; if there are none, look,
+ * and take of at most `queues` queues.  How many, or -1.  *again_ms: look again
+ * after so long, at the latest. */
 int leat__pool_take(pool_source *s, size_t queues, leat_delivery **out, int max,
                     int64_t *again_ms, leat_error *err);
 
@@ -192,6 +217,9 @@ leat_code leat__pool_extend(pool_source *s, leat_delivery *const *d, size_t n,
 void leat__pool_release(pool_source *s);
 
 /* ---- source.c --------------------------------------------------------- */
+
+/* The lot, which a worker has, lasts longer than its turn. */
+void leat__pool_overrun(pool_source *s, pool_lot *lot);
 
 leat_source *leat__pool_source(leat_client *c, const leat_pool_opts *o,
                                leat_error *err);

@@ -153,11 +153,12 @@ static leat_code read_changed(void *arg, const leat_reply *r, leat_error *err)
     return LEAT_OK;
 }
 
-static const char *what_of(const pool_queue *q)
+/* As done.lua has it. */
+static const char *what_of(const pool_queue *q, bool several)
 {
-    if (q->fifo)
-        return q->log ? "fl" : "f";
-    return q->log ? "l" : "";
+    static const char *const all[] = { "",  "f",  "l",  "fl",
+                                       "+", "f+", "l+", "fl+" };
+    return all[(q->fifo ? 1 : 0) + (q->log ? 2 : 0) + (several ? 4 : 0)];
 }
 
 static void put(settling *t, leat_bytes b)
@@ -170,7 +171,7 @@ static void put_queue(settling *t, size_t a, size_t b)
 {
     const pool_queue *q = t->slot[a]->lot->queue;
     size_t n = b - a, at = t->used + QUEUE_HEAD;
-    bool last = false;
+    bool last = false, several = false;
     for (size_t i = 0; i < n; i++) {
         const pool_slot *slot = t->slot[a + i];
         leat__receipt r;
@@ -180,10 +181,11 @@ static void put_queue(settling *t, size_t a, size_t b)
         if (q->fifo)
             t->args[at + 2 * n + i] = r.group;
         last |= slot->last;
+        several |= slot->d.redelivered;
     }
     snprintf(t->counts[a], sizeof t->counts[a], "%zu", n);
     put(t, leat_str(q->name));
-    put(t, leat_str(what_of(q)));
+    put(t, leat_str(what_of(q, several)));
     put(t, leat_str(last ? "1" : "0"));
     put(t, leat_str(t->counts[a]));
     t->used = at + n * (q->fifo ? 3 : 2);
@@ -191,7 +193,7 @@ static void put_queue(settling *t, size_t a, size_t b)
 
 static void put_done(settling *t, sending *g)
 {
-    put(t, leat_str(t->s->events));
+    put(t, leat_str(leat__pool_events(t->s)));
     put(t, leat_str(g->again));
     put(t, leat_str(t->full ? "1" : "0"));
     for (size_t a = g->from, b; a < g->to; a = b) {
@@ -206,7 +208,7 @@ static void put_change(settling *t, sending *g, const char *how, int64_t ms)
 {
     const pool_queue *q = t->slot[g->from]->lot->queue;
     put(t, leat_str(q->name));
-    put(t, leat_str(t->s->events));
+    put(t, leat_str(leat__pool_events(t->s)));
     put(t, leat_str(g->again));
     put(t, leat_str(q->fifo ? "1" : "0"));
     put(t, leat_str(how));

@@ -185,16 +185,34 @@ static void end_lot_locked(pool_source *s, pool_lot *lot, int64_t now_ns)
         q->burst = q->burst / 2 > q->weight ? q->burst / 2 : q->weight;
 }
 
-/* One is done with: a place for another. */
-static bool done_locked(pool_source *s, int64_t now_ns)
+/* A place for another. */
+static bool leave_locked(pool_source *s)
 {
-    tick_locked(s, now_ns);
-    s->lately[0]++;
     s->busy--;
     bool hungry = s->hungry != SIZE_MAX && s->busy <= s->hungry;
     if (hungry)
         s->hungry = SIZE_MAX;
     return hungry;
+}
+
+static bool done_locked(pool_source *s, const pool_lot *lot, int64_t now_ns)
+{
+    tick_locked(s, now_ns);
+    s->lately[0]++;
+    return !lot->late && leave_locked(s);
+}
+
+void leat__pool_overrun(pool_source *s, pool_lot *lot)
+{
+    bool hungry = false;
+    pthread_mutex_lock(&s->lock);
+    if (!lot->late && lot->out > 1) { /* more than who says so */
+        lot->late = true;
+        hungry = leave_locked(s);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (hungry)
+        leat__waiter_poke(s->waiter);
 }
 
 /* Of a failure; without memory there is none. */
@@ -242,7 +260,7 @@ static void settle(leat_source *base, leat_delivery *d,
     if (lot->out == 0)
         end_lot_locked(s, lot, now);
     if (lot->out == 0 || !leat__pool_serial(s))
-        hungry = done_locked(s, now);
+        hungry = done_locked(s, lot, now);
     pthread_cond_signal(&s->work);
     pthread_mutex_unlock(&s->lock);
     if (hungry)
@@ -391,6 +409,8 @@ static pool_source *source_new(leat_client *c, const leat_pool_opts *o,
     s->base.name = s->prefix;
     s->base.ordered = leat__pool_serial(s) && !o->go_on;
     s->events = leat__client_clustered(c) ? "2" : "1";
+    if (!leat__client_clustered(c))
+        leat__key_put(&s->heard, "%s:*events", s->prefix);
     for (unsigned i = 0; i < LEAT__QUEUE_SHARDS; i++)
         leat__key_shard(&s->shards[i].due, s->prefix, i, "due");
     return s;

@@ -153,11 +153,17 @@ static leat_code read_shard(const looking *l, pool_taking *t,
 static leat_code read_look(void *arg, const leat_reply *r, leat_error *err)
 {
     const looking *l = arg;
-    leat_code rc = leat__queue_expect(r, 0, err);
+    leat_code rc = leat__queue_expect(r, 1, err);
+    if (rc != LEAT_OK)
+        return rc;
     const leat_reply *at = leat_reply_first(r);
-    for (size_t i = 0; rc == LEAT_OK && i < leat_reply_len(r); i++) {
-        rc = read_shard(l, l->s->taking, at, err);
+    if (leat_reply_int(at) == 0)
+        atomic_store_explicit(&l->s->deaf_ns,
+                              leat__deadline_ns(LEAT__QUEUE_DEAF_MS),
+                              memory_order_relaxed);
+    for (size_t i = 1; rc == LEAT_OK && i < leat_reply_len(r); i++) {
         at = leat_reply_next(at);
+        rc = read_shard(l, l->s->taking, at, err);
     }
     return rc;
 }
@@ -166,7 +172,7 @@ static void begin(pool_taking *t, pool_source *s)
 {
     /* Without lease, as whoever takes looks anyway: see expire.lua. */
     t->expire[0] = leat_str("1000");
-    t->expire[1] = leat_str(s->events);
+    t->expire[1] = leat_str(leat__pool_events(s));
     t->expire[2] = leat_str("");
     t->expire[3] = t->expire[4] = leat_str("1");
     t->n = 0;
@@ -208,7 +214,7 @@ static size_t plan_look(pool_source *s, looking *l, unsigned *which,
                                         .key_count = apart ? 0 : keys,
                                         .script = &leat__script_pool_look,
                                         .args = args,
-                                        .n = 3,
+                                        .n = 4,
                                         .read = read_look,
                                         .arg = &l[calls] };
         t->answers[calls] = (queue_answer){ .call = &t->calls[calls] };
@@ -255,7 +261,8 @@ static leat_code look(pool_source *s, size_t queues, leat_error *err)
     l[0].step = (queues + SHARDS - 1) / SHARDS;
     leat_bytes args[] = { leat__arg_int(most, (int64_t)queues),
                           leat__arg_int(step, (int64_t)l[0].step),
-                          leat_str(l[0].named ? "1" : "0") };
+                          leat_str(l[0].named ? "1" : "0"),
+                          leat__key_bytes(&s->heard) };
     begin(s->taking, s);
     size_t calls = plan_look(s, l, which, args);
     leat__queue_calls(s->client, s->taking->answers, calls, patience_ns(s));
@@ -279,7 +286,7 @@ static void fill(pool_source *s, pool_lot *lot, size_t i)
     /* The same message stands where it stood: see lane.c of run/. */
     d->position = (leat_position){ .ms = (uint64_t)it->sent_ms };
     d->lane = leat__pool_serial(s) ? q->lane : 0;
-    d->turn = (uint32_t)q->weight;
+    d->turn = leat__pool_slice(s) == 1 ? (uint32_t)q->weight : 0;
     d->error = it->error;
     d->attempt = it->receives ? it->receives : 1;
     d->redelivered = it->receives > 1;
@@ -382,31 +389,35 @@ static leat_code read_expired(void *arg, const leat_reply *r, leat_error *err)
     return rc;
 }
 
-/* Of each of the chosen its weight; its burst where nobody else waits. */
-static int count_for(pool_source *s, leat_bytes name, bool crowded)
+/* What fits into its turn, by its weight; where nobody else waits its burst, if
+ * that is more. */
+static int count_for(pool_source *s, leat_bytes name, int slice, bool crowded)
 {
-    int n = 1;
+    int n = slice;
     pthread_mutex_lock(&s->lock);
     pool_queue *q = leat__map_get(&s->queues, name);
     if (!q && s->opts.weight)
         q = leat__pool_queue_locked(s, name, NULL);
     if (q)
-        n = crowded || q->burst < q->weight ? q->weight : q->burst;
+        n = n * q->weight < POOL_TURN_MAX ? n * q->weight : POOL_TURN_MAX;
+    if (q && !crowded && q->burst > n)
+        n = q->burst;
     pthread_mutex_unlock(&s->lock);
     return n;
 }
 
-/* The numbers of those of this shard that are not 1. */
+/* The numbers of those of this shard that are not as usual. */
 static void add_counts(pool_source *s, shard_turn *turn, size_t chosen,
                        bool crowded)
 {
     pool_taking *t = s->taking;
+    int usual = leat__pool_slice(s);
     for (size_t i = 0; i < chosen; i++) {
         pool_waiting *w = &t->waiting[i];
         if (w->shard != turn->shard || w->name.n == 0)
             continue;
-        int n = count_for(s, w->name, crowded);
-        if (n == 1)
+        int n = count_for(s, w->name, usual, crowded);
+        if (n == usual)
             continue;
         snprintf(t->counts[i], sizeof t->counts[i], "%d", n);
         turn->args[turn->argc++] = w->name;
@@ -425,10 +436,10 @@ static void plan_turn(pool_source *s, shard_turn *turn, size_t room)
     a[0] = leat__arg_int(turn->count, (int64_t)turn->queues);
     a[1] = leat_str(s->lane);
     a[2] = leat__arg_int(turn->number, (int64_t)sh->number);
-    a[3] = leat_str(s->events);
+    a[3] = leat_str(leat__pool_events(s));
     a[4] = leat__arg_int(turn->hide, s->opts.visibility_ms);
     a[5] = leat__arg_int(turn->limit, s->opts.queue_workers);
-    a[6] = leat_str("1");
+    a[6] = leat__arg_int(turn->each, leat__pool_slice(s));
     a[7] = leat__arg_int(turn->room, (int64_t)room);
     turn->argc = HEAD;
 }
@@ -454,7 +465,7 @@ static void add_call(pool_source *s, size_t *n, const leat__script *script,
 
 /* What expired comes back first, then those whose turn it is. */
 static size_t plan_turns(pool_source *s, size_t chosen, size_t queues,
-                         bool crowded, int max)
+                         bool crowded)
 {
     pool_taking *t = s->taking;
     size_t n = 0, used = 0;
@@ -469,7 +480,7 @@ static size_t plan_turns(pool_source *s, size_t chosen, size_t queues,
         if (!ask)
             continue;
         turn->queues = turn->queues > 0 ? turn->queues : 1;
-        size_t room = queues > 0 ? (size_t)max * turn->queues / queues : 1;
+        size_t room = queues > 0 ? POOL_TAKE_MAX * turn->queues / queues : 1;
         turn->args = t->args + used;
         plan_turn(s, turn, room > 0 ? room : 1);
         add_counts(s, turn, chosen, crowded);
@@ -598,9 +609,8 @@ int leat__pool_take(pool_source *s, size_t queues, leat_delivery **out, int max,
     leat_code rc = look(s, queues, err);
     if (rc != LEAT_OK)
         return -1;
-    queues = queues < (size_t)max ? queues : (size_t)max;
     size_t chosen = choose(s, &queues, &crowded);
-    size_t calls = plan_turns(s, chosen, queues, crowded, max);
+    size_t calls = plan_turns(s, chosen, queues, crowded);
     if (calls > 0) {
         leat__queue_calls(s->client, s->taking->answers, calls, patience_ns(s));
         some = after_turns(s, calls, err, &rc);

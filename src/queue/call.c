@@ -29,8 +29,9 @@ enum { FIRST_RETRY_MS = 10, MAX_RETRY_MS = 200, TRIES = 3 };
 /* Redis 6 wraps what a command inside a script was refused with. */
 static void unwrap(const queue_call *c, leat_error *e)
 {
-    if (strstr(e->msg, "WRONGTYPE"))
-        leat__fail(e, LEAT_EINVAL,
+    bool refused = e->code == LEAT_ESERVER || e->code == LEAT_EINVAL;
+    if (refused && strstr(e->msg, "WRONGTYPE"))
+        leat__fail(e, LEAT_EDECODE,
                    "a key of queue '%s' holds something else than it should: "
                    "see who wrote to %.*s",
                    c->name, (int)c->key.n, (const char *)c->key.p);
@@ -144,9 +145,9 @@ static bool worth_asking_again(leat_code rc)
 }
 
 /* Those that are over now; whether there are others.  A later try that failed
- * says nothing of one before whose answer was lost: that one may have been done,
- * or may arrive yet.  After it only success is certain, and what passes is
- * waited for. */
+ * says nothing of one before whose answer was lost: that one may have been
+ * done, or may arrive yet.  After it only success is certain, and what passes
+ * is waited for. */
 static bool more_to_ask(queue_answer *a, size_t n)
 {
     bool more = false;

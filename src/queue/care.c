@@ -165,18 +165,17 @@ static leat_code drop_step(dropping *d, const char *what, const char *cursor,
     return rc;
 }
 
-/* What comes in meanwhile is not chased for ever. */
-static leat_code drop_list(dropping *d, const char *what, leat_error *err)
+/* Those that were there: what comes in meanwhile is not chased for ever. */
+static leat_code drop_list(dropping *d, const char *what, int64_t most,
+                           leat_error *err)
 {
     pair p = { .b = 1 };
-    int64_t most = -1;
+    int64_t till = most < INT64_MAX - d->dropped ? d->dropped + most
+                                                 : INT64_MAX;
     leat_code rc = LEAT_OK;
-    for (int64_t i = 0; rc == LEAT_OK && p.b > 0 && (most < 0 || i < most);
-         i++) {
+    for (int i = 0; rc == LEAT_OK && p.b > 0 && d->dropped < till && i < STEPS;
+         i++)
         rc = drop_step(d, what, "0", "0", &p, err);
-        if (most < 0)
-            most = p.b + 2;
-    }
     return rc;
 }
 
@@ -185,7 +184,7 @@ static leat_code drop_due(dropping *d, const char *which, leat_error *err)
     char cursor[32] = "0";
     leat_code rc = LEAT_OK;
     for (int i = 0; rc == LEAT_OK && i < STEPS; i++) {
-        pair p;
+        pair p = { 0 };
         rc = drop_step(d, "due", cursor, which, &p, err);
         memcpy(cursor, p.text, sizeof cursor);
         if (rc != LEAT_OK || strcmp(cursor, "0") == 0)
@@ -201,11 +200,15 @@ leat_code leat_queue_purge(leat_queue *q, bool dead, int64_t *dropped,
                    .call = { .client = q->client,
                              .name = q->name,
                              .key = leat__key_bytes(&q->due) } };
+    leat_queue_stats st;
     leat_code rc = leat__queue_own(q, err);
     if (rc == LEAT_OK)
         rc = drop_due(&d, dead ? "2" : "0", err);
     if (rc == LEAT_OK)
-        rc = drop_list(&d, dead ? "dead" : "ready", err);
+        rc = leat_queue_stats_get(q, &st, err);
+    if (rc == LEAT_OK)
+        rc = drop_list(&d, dead ? "dead" : "ready", dead ? st.dead : st.visible,
+                       err);
     if (dropped)
         *dropped = d.dropped;
     return rc;
@@ -230,10 +233,15 @@ leat_code leat_queue_remove(leat_client *c, const char *name,
     if (rc == LEAT_OK)
         rc = drop_due(&d, "1", err);
     if (rc == LEAT_OK)
-        rc = drop_list(&d, "ready", err);
+        rc = drop_list(&d, "ready", INT64_MAX, err);
     if (rc == LEAT_OK)
-        rc = drop_list(&d, "dead", err);
-    return rc == LEAT_OK ? drop_step(&d, "end", "0", "0", &p, err) : rc;
+        rc = drop_list(&d, "dead", INT64_MAX, err);
+    char again[] = "0";
+    d.call.again = again;
+    if (rc == LEAT_OK)
+        rc = drop_step(&d, "end", "0", "0", &p, err);
+    /* Not there any more: then it was the answer that was lost. */
+    return rc == LEAT_ENOENT && again[0] == '1' ? LEAT_OK : rc;
 }
 
 /* ---- figures ---------------------------------------------------------- */

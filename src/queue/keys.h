@@ -16,6 +16,8 @@
  *   P:{q/s}:<name>:busy     hash    fifo: group -> id that is in flight
  *   P:{q/s}:<name>:dd:<created>:<dedup id>  string  until when, and the first
  *                                   id, with a TTL
+ *   P:{q/s}:<name>:by:<id>  string  the nonce of the receipt by which one that
+ *                                   was received again is done, with a TTL
  *   P:{q/s}:due             zset    deadlines of the shard's queues
  *   P:{q/s}:work            zset    queues with something to serve -> when it
  *                                   came, or they were served last

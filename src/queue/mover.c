@@ -12,6 +12,7 @@
 #include "queue/queue.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { LOT = 100, HIDDEN_MS = 30 * 1000, EXTRA = 3 };
 
@@ -42,6 +43,7 @@ static leat_code address(const leat_queue *q, const leat_queue_item *it,
                          leat_error *err)
 {
     char text[LEAT_NAME_MAX + LEAT__QUEUE_ID_MAX + 40];
+    leat_bytes id = it->msg.id, group = leat_str(q->name);
     size_t n = it->msg.header_count;
     *m = it->msg;
     l->headers = leat__calloc(n + EXTRA, sizeof *l->headers, err);
@@ -58,14 +60,17 @@ static leat_code address(const leat_queue *q, const leat_queue_item *it,
                                        it->reason };
     m->headers = l->headers;
     m->header_count = n + EXTRA - (it->reason.n == 0);
-    int size = snprintf(text, sizeof text, "%s/%lld/%.*s", q->name,
-                        (long long)it->sent_ms, (int)it->msg.id.n,
-                        (const char *)it->msg.id.p);
-    leat__sha256_hex(leat_mem(text, (size_t)size), l->dedup);
+    int size = snprintf(text, sizeof text, "%s/%lld/", q->name,
+                        (long long)it->sent_ms);
+    if (id.n > LEAT__QUEUE_ID_MAX)
+        id.n = LEAT__QUEUE_ID_MAX;
+    memcpy(text + size, id.p, id.n);
+    leat__sha256_hex(leat_mem(text, (size_t)size + id.n), l->dedup);
+    if (group.n > LEAT__GROUP_MAX)
+        group.n = LEAT__GROUP_MAX;
     *o = (leat_queue_send_opts){ .dedup = leat_str(l->dedup),
                                  .delay_ms = -1,
-                                 .group = it->group.n ? it->group
-                                                      : leat_str(q->name) };
+                                 .group = it->group.n ? it->group : group };
     return LEAT_OK;
 }
 
@@ -75,16 +80,23 @@ static leat_code move_one(leat_queue *q, leat_queue *to,
     letter l = { 0 };
     leat_msg m;
     leat_queue_send_opts o;
+    leat_queue_sent sent = { 0 };
     leat_code rc = address(q, it, &l, &m, &o, err);
     if (rc == LEAT_OK)
+        rc = leat_queue_send(to, &m, &o, &sent, err);
+    if (rc == LEAT_OK && sent.duplicate) {
+        /* This one, or another queue's of the same id: the dedup id tells. */
+        m.id = leat_str("");
         rc = leat_queue_send(to, &m, &o, NULL, err);
+    }
     if (rc == LEAT_OK)
         rc = leat_queue_ack(q, it->receipt, err);
     leat__free(l.headers);
     return rc;
 }
 
-/* What cannot be moved stays hidden until its time is over. */
+/* What cannot be moved stays hidden until its time is over, and does not hold
+ * up the others where it is the letter's own fault. */
 static size_t move_all(leat_queue *q, const char *name,
                        const leat_queue_batch *b)
 {
@@ -97,9 +109,10 @@ static size_t move_all(leat_queue *q, const char *name,
                             .no_events = q->opts.no_events },
         &e);
     for (size_t i = 0; to && i < leat_queue_batch_count(b); i++) {
-        if (move_one(q, to, leat_queue_batch_at(b, i), &e) != LEAT_OK)
+        leat_code rc = move_one(q, to, leat_queue_batch_at(b, i), &e);
+        moved += rc == LEAT_OK;
+        if (rc != LEAT_OK && rc != LEAT_ETOOBIG && rc != LEAT_EINVAL)
             break;
-        moved++;
     }
     if (moved < leat_queue_batch_count(b))
         leat__log(&q->opts.log, LEAT_LOG_WARN,

@@ -18,6 +18,9 @@ enum {
     HIDE_MS = 30 * 1000,
     MAX_MESSAGE = 1 << 20,
     DEDUP_MS = 5 * 60 * 1000,
+    MAX_DAYS = 3650, /* of any time: the scripts add it to their clock */
+    SIZE = 4,        /* of settings */
+    DEDUP = 5,
     NUMBERS = 9,
     ARGS = 2 + 2 * (NUMBERS + 1)
 };
@@ -85,18 +88,23 @@ static void set(leat_queue_opts *o, size_t i, int64_t v)
 /* What -1 makes of it. */
 static int64_t unbounded(size_t i)
 {
-    return i == 4 ? LEAT__FIELD_MAX : 0;
+    return i == SIZE ? LEAT__FIELD_MAX : 0;
 }
 
 /* least: 0, or -1 where that takes a bound away. */
 static leat_code check_numbers(const leat_queue_opts *o, int64_t least,
                                leat_error *err)
 {
+    const int64_t most = MAX_DAYS * INT64_C(24 * 3600 * 1000);
     for (size_t i = 0; i < NUMBERS; i++) {
-        int64_t v = get(o, i), low = i == 0 ? 0 : least;
+        int64_t v = get(o, i), low = i == 0 || i == DEDUP ? 0 : least;
         if (v < low)
             return leat__fail(err, LEAT_EINVAL, "%s %" PRId64 " is negative",
                               settings[i].name, v);
+        if (v > most && i != SIZE)
+            return leat__fail(err, LEAT_EINVAL,
+                              "%s %" PRId64 " is over the %d days that can be",
+                              settings[i].name, v, MAX_DAYS);
     }
     if (o->visibility_ms > LEAT_VISIBILITY_MAX_MS)
         return leat__fail(err, LEAT_EINVAL,

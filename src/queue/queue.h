@@ -88,6 +88,10 @@ struct leat_queue {
     int64_t requeued_seen, dead_seen; /* -1: not yet             */
 };
 
+/* Messages in one script that has more to do for each: of a fifo queue, or with
+ * ids.  So none keeps the server for long. */
+enum { LEAT__QUEUE_LOT = 400 };
+
 /* LEAT_EFORK in a forked child. */
 leat_code leat__queue_own(const leat_queue *q, leat_error *err);
 

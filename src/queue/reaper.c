@@ -9,7 +9,8 @@
  * script renews and which another takes over when it has run out.  The lease
  * only saves work, as expiring twice is as good as once: so a reaper that was
  * told by its own process of something due sooner does not ask for it, and
- * nothing waits for a reaper that died but what only that one knew of.
+ * nothing waits for a reaper that died but what only that one knew of.  One
+ * that ends gives its lease up, or the next would wait until it has run out.
  *
  * The same thread feeds outside dead-letter queues and reads the gauges.
  */
@@ -27,7 +28,8 @@ enum {
     LEASE_MS = 3000,
     GAUGES_MS = 5000,
     CALL_MS = 2000,
-    LIMIT = LEAT_QUEUE_BATCH,
+    GIVE_UP_MS = 200, /* whoever closes a queue waits for that */
+    LIMIT = LEAT__QUEUE_LOT,
     AT_ONCE = LEAT__QUEUE_SHARDS
 };
 
@@ -39,6 +41,7 @@ typedef struct reap_shard {
     int queues;
     int64_t look_ns; /* when to look next                       */
     bool told;       /* by this process: then without the lease */
+    bool ours;       /* the lease, as far as we know            */
 } reap_shard;
 
 struct leat__reaper {
@@ -62,7 +65,7 @@ typedef struct turn {
     const leat__script *script;
     const char *events;
     bool told, done, ours;
-    int64_t moved, next_ms;
+    int64_t lease_ms, moved, next_ms;
     leat_error err;
 } turn;
 
@@ -91,7 +94,7 @@ static leat_code ask(leat__reaper *r, leat_conn *conn, turn *t, leat_error *err)
     size_t n = leat__queue_keys(r->client, leat__key_bytes(&t->due), &whole,
                                 keys);
     leat_bytes args[] = { leat__arg_int(limit, LIMIT), leat_str(t->events),
-                          leat_str(r->nonce), leat__arg_int(lease, LEASE_MS),
+                          leat_str(r->nonce), leat__arg_int(lease, t->lease_ms),
                           leat_str(t->told ? "1" : "0") };
     return leat__script_send(conn, t->script, keys, n, args, 5,
                              &(leat_send_opts){ on_expired, t, 0 }, err);
@@ -128,6 +131,7 @@ static size_t collect_locked(leat__reaper *r, turn *t, int64_t now)
         t[n++] = (turn){ .due = s->due,
                          .script = s->script,
                          .events = s->events,
+                         .lease_ms = LEASE_MS,
                          .told = s->told };
         s->told = false;
         s->look_ns = now + FLOOR_MS * INT64_C(1000000);
@@ -153,6 +157,7 @@ static void plan_locked(leat__reaper *r, const turn *t)
     if (!s)
         return;
     int64_t ms = t->ours ? FLOOR_MS : LEASE_MS;
+    s->ours = t->ours;
     if (!t->done)
         ms = FLOOR_MS;
     else if (t->moved >= LIMIT)
@@ -338,18 +343,39 @@ leat_code leat__reaper_join(leat_queue *q, leat_error *err)
     return rc;
 }
 
-static void remove_locked(leat__reaper *r, leat_queue *q)
+/* True: the lease of its shard is to be given up, *t says how. */
+static bool remove_locked(leat__reaper *r, leat_queue *q, turn *t)
 {
     while (r->at == q)
         leat__cond_wait(&r->changed, &r->lock, INT64_MAX);
     if (!leat__link_linked(&q->reaped))
-        return; /* it failed to join */
+        return false; /* it failed to join */
     leat__link_remove(&q->reaped);
     reap_shard *s = find_locked(r, &q->due);
-    if (s && --s->queues == 0) {
-        leat__link_remove(&s->link);
-        leat__free(s);
-    }
+    if (!s || --s->queues > 0)
+        return false;
+    /* By asking for one that is over in a moment. */
+    *t = (turn){
+        .due = s->due, .script = s->script, .events = s->events, .lease_ms = 1
+    };
+    bool ours = s->ours && !q->profile->shard; /* of redowl there is none */
+    leat__link_remove(&s->link);
+    leat__free(s);
+    return ours;
+}
+
+static void give_up(leat__reaper *r, turn *t)
+{
+    leat_conn *conn = leat_client_lend(r->client, GIVE_UP_MS, NULL);
+    if (!conn)
+        return;
+    int64_t usual = conn->timeout_ms;
+    if (usual > GIVE_UP_MS)
+        conn->timeout_ms = GIVE_UP_MS;
+    if (ask(r, conn, t, NULL) == LEAT_OK)
+        (void)leat_conn_drain(conn, 0, NULL);
+    conn->timeout_ms = usual;
+    leat_client_return(r->client, conn);
 }
 
 static void end(leat__reaper *r)
@@ -368,9 +394,12 @@ void leat__reaper_leave(leat_queue *q)
     leat__reaper *r = q->reaper;
     if (!r)
         return;
+    turn t = { 0 };
     pthread_mutex_lock(&r->lock);
-    remove_locked(r, q);
+    bool ours = remove_locked(r, q, &t);
     pthread_mutex_unlock(&r->lock);
+    if (ours)
+        give_up(r, &t);
 
     pthread_mutex_lock(&c->lock);
     bool last = --r->users == 0;

@@ -20,6 +20,7 @@ typedef struct taking {
     leat_queue_batch *batch;
     int64_t hidden_ms, asked_ns;
     bool dead;
+    bool more; /* there may be some, though none came */
 } taking;
 
 static leat_code read_taken(void *arg, const leat_reply *r, leat_error *err)
@@ -29,8 +30,9 @@ static leat_code read_taken(void *arg, const leat_reply *r, leat_error *err)
     if (rc != LEAT_OK)
         return rc;
     const leat_reply *first = leat_reply_first(r);
-    if (leat_reply_int(first) != 0 || leat_reply_len(r) < 2)
+    if (leat_reply_int(first) < 0 || leat_reply_len(r) < 2)
         return leat__queue_refused(t->q, r, err);
+    t->more = leat_reply_int(first) == 1;
     t->hidden_ms = leat_reply_int(leat_reply_next(first));
     leat_queue_batch_free(t->batch); /* of an answer without proof */
     t->batch = leat__batch_read_as(t->q->profile, r, t->q->fifo, t->dead, err);
@@ -53,7 +55,7 @@ static leat_code take_once(taking *t, const leat_receive_opts *o,
 {
     leat_queue *q = t->q;
     char number[LEAT__NUMBER], max[LEAT__NUMBER], hide[LEAT__NUMBER];
-    char reap[LEAT__NUMBER], receives[LEAT__NUMBER];
+    char reap[LEAT__NUMBER], receives[LEAT__NUMBER], again[] = "0";
     int most;
     int64_t ms = own_settings(q, o->visibility_ms, &most);
     queue_line line = o->dead ? QUEUE_TAKE_DEAD : QUEUE_TAKE;
@@ -71,8 +73,11 @@ static leat_code take_once(taking *t, const leat_receive_opts *o,
         leat_str(o->dead ? "1" : "0"),
         leat__arg_int(receives, most),
     };
-    leat_code rc = leat__queue_ask(q, q->profile->take, args, ARGS, NULL, 0,
+    bool doubt = lane->doubt;
+    leat_code rc = leat__queue_ask(q, q->profile->take, args, ARGS, again, 0,
                                    read_taken, t, err);
+    /* What an earlier try was given may have run out. */
+    t->more |= doubt || again[0] == '1';
     t->asked_ns = lane->asked_ns;
     leat__lane_give(q, line, lane, rc != LEAT_OK);
     if (rc != LEAT_OK) {
@@ -189,6 +194,8 @@ static leat_code check(leat_queue *q, leat_receive_opts *o, leat_error *err)
                           "neither is negative, the latter up to 12 hours",
                           (long long)o->wait_ms, (long long)o->visibility_ms);
     o->max = o->max ? o->max : 1;
+    if (q->fifo && o->max > LEAT__QUEUE_LOT)
+        o->max = LEAT__QUEUE_LOT;
     return LEAT_OK;
 }
 
@@ -205,8 +212,13 @@ static leat_code look_and_wait(taking *t, const leat_receive_opts *o,
         rc = take_once(t, o, err);
         int64_t left = leat__left_ms(deadline);
         if (rc != LEAT_OK || leat_queue_batch_count(t->batch) > 0 ||
-            left == 0 || interrupts(t->q) != before)
+            (left == 0 && !t->more) || interrupts(t->q) != before)
             break;
+        if (t->more) {
+            leat_queue_batch_free(t->batch);
+            t->batch = NULL;
+            continue;
+        }
         if (!w && !(w = wait_take(t->q, o->dead, err))) {
             leat_queue_batch_free(t->batch);
             rc = LEAT_ENOMEM;

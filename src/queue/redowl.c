@@ -9,7 +9,7 @@
  *
  * and leat's own, which redowl does not look at:
  *
- *   P:<queue>:dlq_inflight   zset    the same for dead letters that leat received
+ *   P:<queue>:dlq_inflight   zset    the same for dead letters that leat has
  *   P:<queue>:lane:<lane>    string  the last call of a lane, with a TTL
  *   P:<queue>:whole          never is: see leat__queue_keys
  *

@@ -75,7 +75,9 @@ static leat_code check_all(const leat_header *all, size_t n, leat_error *err)
     for (size_t i = 0; i < n; i++) {
         char quoted[80];
         const leat_bytes *name = &all[i].name;
-        bool text = leat__utf8_valid(*name) && leat__utf8_valid(all[i].value);
+        bool zero = name->n > 0 && memchr(name->p, '\0', name->n);
+        bool text = !zero && leat__utf8_valid(*name) &&
+                    leat__utf8_valid(all[i].value);
         bool twice = i > 0 && leat_bytes_eq(*name, all[i - 1].name);
         if (text && !twice)
             continue;

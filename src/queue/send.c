@@ -1,8 +1,9 @@
 /*
  * send.c: messages into a queue.
  *
- * Encoded here, in one script on the server.  A message that cannot be sent
- * (too big, an id too long) is told so and the others go on.  A lost answer is
+ * Encoded here, in one script on the server, or in few where each message says
+ * how it is to be sent.  One that cannot be sent (too big, an id too long) is
+ * told so and the others go on.  A lost answer is
  * asked for again under the same number of the lane, so that no message is sent
  * twice, also when it has been received and acknowledged meanwhile.
  */
@@ -294,6 +295,16 @@ static leat_code check_count(const leat_queue *q, size_t n, leat_error *err)
     return rc;
 }
 
+/* How many go into one script. */
+static size_t lot_of(const sending *s, const leat_msg *m, size_t n,
+                     const leat_queue_send_opts *opts)
+{
+    bool each = s->q->fifo || s->content_dedup;
+    for (size_t i = 0; !each && i < n; i++)
+        each = m[i].id.n > 0 || (opts && opts[i].dedup.n > 0);
+    return each && n > LEAT__QUEUE_LOT ? LEAT__QUEUE_LOT : n;
+}
+
 leat_code leat_queue_send_batch(leat_queue *q, const leat_msg *m, size_t n,
                                 const leat_queue_send_opts *opts,
                                 leat_queue_sent *sent, leat_error *err)
@@ -301,24 +312,34 @@ leat_code leat_queue_send_batch(leat_queue *q, const leat_msg *m, size_t n,
     leat_code rc = check_count(q, n, err);
     if (rc != LEAT_OK || n == 0)
         return rc;
-    sending s = { .q = q, .m = m, .n = n, .opts = opts };
+    sending s = { .q = q };
     pthread_mutex_lock(&q->lock);
     s.max = q->kept.max_message;
     s.delay_ms = q->kept.delay_ms;
     s.content_dedup = q->kept.content_dedup;
     pthread_mutex_unlock(&q->lock);
+    size_t lot = lot_of(&s, m, n, opts);
     leat_queue_sent *own = sent ? NULL : leat__calloc(n, sizeof *own, err);
-    s.sent = sent ? sent : own;
-    leat_bytes *args = leat__calloc(HEAD + EACH * n, sizeof *args, err);
-    s.parcels = leat__calloc(n, sizeof *s.parcels, err);
+    sent = sent ? sent : own;
+    leat_bytes *args = leat__calloc(HEAD + EACH * lot, sizeof *args, err);
+    s.parcels = leat__calloc(lot, sizeof *s.parcels, err);
     s.fields = leat_fields_new(err);
-    if (!s.sent || !args || !s.parcels || !s.fields) {
+    if (sent)
+        memset(sent, 0, n * sizeof *sent);
+    if (!sent || !args || !s.parcels || !s.fields) {
         rc = LEAT_ENOMEM;
-        for (size_t i = 0; s.sent && i < n; i++)
-            s.sent[i] = (leat_queue_sent){ .code = rc };
+        for (size_t i = 0; sent && i < n; i++)
+            sent[i].code = rc;
     } else {
-        memset(s.sent, 0, n * sizeof *s.sent);
-        rc = send_all(&s, args, err);
+        for (size_t i = 0; rc == LEAT_OK && i < n; i += lot) {
+            s.m = m + i;
+            s.opts = opts ? opts + i : NULL;
+            s.sent = sent + i;
+            s.n = n - i < lot ? n - i : lot;
+            rc = send_all(&s, args, err);
+            for (size_t k = i + lot; rc != LEAT_OK && k < n; k++)
+                sent[k].code = rc; /* not tried */
+        }
         if (rc == LEAT_OK && s.first.code != LEAT_OK) {
             rc = s.first.code;
             if (err)

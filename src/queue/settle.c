@@ -8,6 +8,8 @@
 #include "base/mem.h"
 #include "queue/queue.h"
 
+#include <stdio.h>
+
 enum { HEAD = 8, EACH = 3 };
 
 typedef struct settling {
@@ -18,7 +20,8 @@ typedef struct settling {
     leat_bytes *args;
     size_t argc;
     size_t valid;
-    int64_t dead; /* of them dead letters */
+    int dead;     /* of them dead letters */
+    bool several; /* receives some had    */
     leat_error first;
 } settling;
 
@@ -60,6 +63,7 @@ static void put_receipts(settling *s, bool ids)
         s->args[room + s->n + s->valid] = r.kind == 'v' ? r.group
                                                         : leat_str("");
         s->dead += r.kind == 'x';
+        s->several |= r.kind == 'x' || r.receives > 1;
         s->args[from + s->valid++] = s->receipts[i];
     }
     s->argc = from + s->valid;
@@ -101,7 +105,7 @@ static void count_stale(settling *s)
     leat_counter_add(s->q->meters.stale, n);
 }
 
-/* At most LEAT_QUEUE_BATCH of them. */
+/* As many of them as one script takes. */
 static leat_code settle_lot(settling *s, const leat__script *script,
                             char *again, int64_t deadline_ns, leat_error *err)
 {
@@ -131,7 +135,7 @@ static leat_code one_lot(leat_queue *q, const queue_order *o,
                          const leat_bytes *receipts, size_t n,
                          leat_code *outcome, leat_bytes *args, leat_error *err)
 {
-    char again[] = "0", ms[LEAT__NUMBER], dead[LEAT__NUMBER];
+    char again[] = "0", ms[LEAT__NUMBER], dead[LEAT__NUMBER + 1];
     settling s = {
         .q = q, .receipts = receipts, .n = n, .outcome = outcome, .args = args
     };
@@ -148,8 +152,13 @@ static leat_code one_lot(leat_queue *q, const queue_order *o,
         args[s.argc++] = cut_reason(o->reason);
     }
     put_receipts(&s, o->ack);
-    if (o->ack)
+    if (o->ack) {
         args[count] = leat__arg_int(dead, s.dead);
+        if (s.several) {
+            snprintf(dead, sizeof dead, "%d+", s.dead);
+            args[count] = leat_str(dead);
+        }
+    }
     leat_code rc = settle_lot(&s, o->ack ? q->profile->ack : q->profile->change,
                               again, o->deadline_ns, err);
     if (rc == LEAT_OK && s.first.code != LEAT_OK) {
@@ -177,7 +186,8 @@ leat_code leat__queue_settle(leat_queue *q, const queue_order *o,
         tell_all(outcome, n, rc);
     if (rc != LEAT_OK || n == 0)
         return rc;
-    size_t lot = n < LEAT_QUEUE_BATCH ? n : LEAT_QUEUE_BATCH;
+    size_t most = q->fifo ? LEAT__QUEUE_LOT : LEAT_QUEUE_BATCH;
+    size_t lot = n < most ? n : most;
     leat_bytes *args = leat__calloc(HEAD + EACH * lot, sizeof *args, err);
     leat_code *own = outcome ? NULL : leat__calloc(n, sizeof *own, err);
     if (!args || (!outcome && !own)) {

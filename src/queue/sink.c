@@ -194,10 +194,9 @@ static void send_lot(queue_sink *k, sink_lot *l)
 {
     leat_error e = { 0 };
     size_t bytes = 0;
-    leat_code rc = leat_queue_send_batch(k->q, l->msg, l->n, NULL, l->sent, &e);
+    (void)leat_queue_send_batch(k->q, l->msg, l->n, NULL, l->sent, &e);
     for (size_t i = 0; i < l->n; i++) {
-        leat_code one = rc == LEAT_ENOMEM ? rc : l->sent[i].code;
-        tell_one(k, l->w[i], one, &e);
+        tell_one(k, l->w[i], l->sent[i].code, &e);
         bytes += l->w[i]->bytes;
         leat_msg_free(l->w[i]->msg);
         leat__free(l->w[i]);

@@ -41,7 +41,6 @@ struct leat_queue_watch {
     bool begun;     /* `last` is where to go on */
     char last[ID];  /* id in the stream         */
     bool answered;  /* the read under way       */
-    bool full;      /* it brought all it might  */
     leat_error err; /* of it                    */
 };
 
@@ -147,7 +146,6 @@ static void on_entries(void *arg, const leat_reply *r, const leat_error *e)
                                 ? leat_reply_at(r, 1)
                                 : leat_reply_at(one, 1);
     size_t n = all ? leat_reply_len(all) : 0;
-    w->full = n == COUNT;
     for (size_t i = 0; i < n; i++) {
         const leat_reply *entry = leat_reply_at(all, i);
         const leat_reply *fields = leat_reply_at(entry, 1);
@@ -225,13 +223,10 @@ static leat_code read_some(leat_queue_watch *w, leat_conn *conn,
 static leat_code read_on(leat_queue_watch *w, leat_conn *conn, leat_error *err)
 {
     leat_code rc = LEAT_OK;
-    w->full = true;
     if (!w->begun)
         rc = begin(w, conn, err);
     while (rc == LEAT_OK && !atomic_load(&w->closing)) {
-        if (w->full)
-            rc = look_for_gap(w, conn, err);
-        w->full = false;
+        rc = look_for_gap(w, conn, err);
         if (rc == LEAT_OK)
             rc = read_some(w, conn, err);
     }

@@ -296,7 +296,7 @@ leat_code leat_client_call(leat_client *c, const leat_bytes *argv, size_t n,
                            .cap_ms = c->opts.max_retry_ms };
     int64_t ms = o.timeout_ms ? o.timeout_ms : c->opts.timeout_ms;
     int64_t deadline = leat__deadline_ns(ms + o.block_ms);
-    leat_error e;
+    leat_error e, lost = { 0 };
 
     if (reply)
         *reply = NULL;
@@ -304,11 +304,15 @@ leat_code leat_client_call(leat_client *c, const leat_bytes *argv, size_t n,
         leat_code rc = call_once(c, argv, n, o.block_ms, deadline, reply, &e);
         if (rc == LEAT_OK)
             return rc;
+        if (rc == LEAT_EUNKNOWN)
+            lost = e;
         if (!again(&e, o.idempotent) || leat__now_ns() >= deadline ||
-            !leat__client_pause(c, leat__backoff_next_ms(&wait), deadline)) {
-            if (err)
-                *err = e;
-            return rc;
-        }
+            !leat__client_pause(c, leat__backoff_next_ms(&wait), deadline))
+            break;
     }
+    if (lost.code != LEAT_OK) /* what failed later says nothing of that try */
+        e = lost;
+    if (err)
+        *err = e;
+    return e.code;
 }

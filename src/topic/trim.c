@@ -214,9 +214,10 @@ static leat_code read_others(const leat_reply *r, leat__trim_names *n,
     return rc;
 }
 
+enum { FACTS = 8 }; /* before the states */
+
 static void read_states(const leat_reply *r, leat__trim_names *n)
 {
-    enum { FACTS = 7 };
     size_t states = leat_reply_len(r) - FACTS;
     for (size_t i = 0; i < states && i < n->groups; i++) {
         leat_bytes s = leat_reply_bytes(leat_reply_at(r, FACTS + i));
@@ -233,7 +234,7 @@ leat_code leat__trim_read(const leat_reply *r, leat__trim_names *n,
         out->asks = true;
         return read_others(r, n, err);
     }
-    if (leat_reply_len(r) < 7)
+    if (leat_reply_len(r) < FACTS)
         return leat__fail(err, LEAT_EPROTO, "the trim was answered strangely");
     leat_bytes holder = leat_reply_bytes(leat_reply_at(r, 3));
     leat_bytes wait = leat_reply_bytes(leat_reply_at(r, 6));
@@ -248,6 +249,8 @@ leat_code leat__trim_read(const leat_reply *r, leat__trim_names *n,
                                &out->cut);
     if (wait.n > 0)
         out->wait_ms = leat_reply_int(leat_reply_at(r, 6));
+    (void)leat__position_parse(leat_reply_bytes(leat_reply_at(r, 7)),
+                               &out->want);
     read_states(r, n);
     return LEAT_OK;
 }

@@ -55,6 +55,7 @@ typedef struct leat__trim_result {
     bool asks;  /* groups were not named: others has them now             */
     char holder[LEAT_NAME_MAX + 1];
     leat_position limit, cut; /* zero: none                               */
+    leat_position want;       /* the cut, if no group held anything back  */
     int64_t wait_ms;          /* -1: not known                            */
 } leat__trim_result;
 

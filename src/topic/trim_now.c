@@ -91,8 +91,8 @@ static void on_answer(void *arg, const leat_reply *r, const leat_error *e)
         (void)leat__trim_read(r, a->names, &a->got, &a->err);
 }
 
-static leat_code call(run *x, uint32_t partition, const leat__trim_how *how,
-                      leat__trim_result *out, leat_error *err)
+static leat_code call(run *x, uint32_t partition, leat__trim_result *out,
+                      leat_error *err)
 {
     answer a = { .names = &x->names };
     leat_code rc = LEAT_OK;
@@ -103,10 +103,11 @@ static leat_code call(run *x, uint32_t partition, const leat__trim_how *how,
                               "groups of '%s' come faster than they can be "
                               "read: try again",
                               x->at.name);
-        rc = read_names(x, err);
+        if (i > 0)
+            rc = read_names(x, err);
         if (rc == LEAT_OK)
             rc = leat__trim_send(
-                x->conn, &x->at, partition, &x->names, how,
+                x->conn, &x->at, partition, &x->names, &x->how,
                 &(leat_send_opts){ .fn = on_answer, .arg = &a }, err);
         if (rc == LEAT_OK)
             rc = leat_conn_drain(x->conn, 0, err);
@@ -126,21 +127,16 @@ static leat_code call(run *x, uint32_t partition, const leat__trim_how *how,
 static leat_code count_held(run *x, uint32_t partition,
                             const leat__trim_result *now, leat_error *err)
 {
-    leat__trim_how how = x->how;
-    leat__trim_result all;
+    const leat_position gone = higher(now->limit, now->cut);
     int64_t held = 0, old = 0;
+    leat_code rc = LEAT_OK;
     if (now->holder[0] == '\0')
         return LEAT_OK;
-    how.most = 0;
-    how.force = true;
-    leat_code rc = call(x, partition, &how, &all, err);
-    if (rc != LEAT_OK)
-        return rc;
-    if (!leat__position_zero(all.cut))
-        rc = count_range(x, partition, leat__position_after(now->limit),
-                         all.cut, INT64_MAX, &old, err);
-    if (how.max_entries >= 0)
-        held = now->length - how.max_entries;
+    if (leat__position_cmp(now->want, gone) > 0)
+        rc = count_range(x, partition, leat__position_after(gone), now->want,
+                         INT64_MAX, &old, err);
+    if (x->how.max_entries >= 0)
+        held = now->length - x->how.max_entries;
     held = held > old ? held : old;
     if (held <= 0)
         return rc;
@@ -175,7 +171,7 @@ static leat_code trim_one(run *x, uint32_t partition, leat_error *err)
     leat__trim_result r;
     leat_code rc = LEAT_OK;
     do {
-        rc = call(x, partition, &x->how, &r, err);
+        rc = call(x, partition, &r, err);
         if (rc == LEAT_OK && x->dry)
             rc = count_dry(x, partition, &r, err);
         if (rc == LEAT_OK)
@@ -252,6 +248,7 @@ leat_code leat_topic_trim(leat_client *c, const char *name,
             *err = e;
         return e.code;
     }
+    rc = read_names(&x, err);
     for (uint32_t i = 0; rc == LEAT_OK && i < x.at.meta.partitions; i++)
         rc = trim_one(&x, i, err);
     name_holder(&x);

@@ -195,7 +195,7 @@ def a_mistyped_word_gets_a_suggestion(h):
                        ("ping --cuont 3", "did you mean --count?"),
                        ("status --otput json", "did you mean --output?"),
                        ("--count 3 ping", "--count belongs to"),
-                       ("co", "context, config, completion")):
+                       ("co", "context, config, consume")):
         p = h.run(*args.split())
         exits(p, 64)
         assert hint in p.err, (args, p.err)

@@ -102,6 +102,11 @@ def queues_are_made_listed_and_removed(b):
     text, code = b.screen("ls")
     equal(code, 0)
     assert "in_flight" in text and "moves" in text, text
+    for verb, done in (["create", "rec"], "created"), \
+            (["alter", "rec", "-r", "2"], "altered"), (["rm", "rec", "-y"],
+                                                       "removed"):
+        equal(b.json("queue", *verb), {"queue": "rec", "done": done,
+                                       "dry_run": False})
     refused(b.q("rm", "moves"), 64, "not confirmed")
     assert "removed queue moves" in b.ok("rm", "moves", "--yes").err
     refused(b.q("rm", "moves", "-y"), 1, "no queue 'moves'")
@@ -123,6 +128,8 @@ def settings_are_altered(b):
     refused(b.q("alter", "jobs", "--visibility", "0"), 64, "hides nothing")
     refused(b.q("alter", "jobs", "--visibility", "13h"), 64, "12 hours")
     refused(b.q("alter", "jobs", "--dead-queue", "jobs"), 64, "its own")
+    refused(b.q("alter", "jobs", "--dedup-window", "0"), 64, "remembers")
+    equal(b.stats()["dedup_ms"], 300000)
 
 
 def figures_are_shown_in_every_form(b):
@@ -247,6 +254,8 @@ def what_is_refused_is_told_and_the_rest_is_sent(b):
             "4 messages sent, 3 failed")
     equal(b.bodies(), ["one", "two", "three", "four"])
     refused(b.q("send", "jobs", "x" * 2000), 65, "the message:")
+    refused(b.q("send", "jobs", "-f", "-", stdin=b"x" * 300000), 65,
+            "stdin: larger")
     p = b.q("send", "jobs", stdin=b"x" * 1001 + b"\n" * 1 + b"ok\n")
     refused(p, 65, "line 1")
     b.ok("create", "moves", "--fifo", "-q")
@@ -453,6 +462,11 @@ def visibility_changes_both_ways(b):
              SECONDS)
     for t in ("-1", "-5s", "abc", "1e3", "13h", ""):
         refused(b.q("change", "jobs", "--", two["receipt"], t), 64)
+    refused(b.q("change", "jobs", two["receipt"], "-5s"), 64, "'-5s'", "hint:")
+    table = b.ok("receive", "jobs", "-n", "2").out
+    p = b.ok("change", "jobs", "0", stdin=table.encode())
+    assert "2 messages given back" in p.err, p.err
+    refused(b.q("change", "jobs", "0", stdin=table.encode()), 1, "stale")
 
 
 def what_is_rejected_is_a_dead_letter_with_its_reason(b):
@@ -487,6 +501,18 @@ def expired_messages_come_back(b):
         b.take(2, "--visibility", "1ms")
         wait_for(lambda: b.ok("expire", "jobs") and b.counts()[2] == 0,
                  SECONDS)
+    equal(b.counts(), [0, 0, 0, 2])
+
+
+def what_nobody_acknowledged_is_received_again_by_who_does_not_wait(b):
+    b.put("a", "b")
+    for n in range(1, 4):    # and nobody else has the queue open
+        def taken():
+            return [(m["data"], m["receives"]) for m in
+                    b.take(2, "--visibility", "1ms")] == [("a", n), ("b", n)]
+
+        wait_for(taken, SECONDS)
+    wait_for(lambda: b.take(2, "--dead"), SECONDS)    # once too often
     equal(b.counts(), [0, 0, 0, 2])
 
 
@@ -530,6 +556,10 @@ def what_drops_messages_asks_first(b):
     b.put("a", "b", "c")
     b.take()
     refused(b.q("purge", "jobs"), 64, "drop 3 messages", "not confirmed")
+    equal(b.json("queue", "purge", "jobs", "--dry-run"),
+          {"queue": "jobs", "dropped": 3, "dry_run": True})
+    p = b.ok("rm", "jobs", "--dry-run")
+    assert "would remove queue jobs with 3 messages" in p.err, p.err
     equal(b.answer("drop 3 messages of queue jobs? [y/N]", "n", "queue",
                    "purge", "jobs"), 1)
     equal(b.answer("remove queue jobs with 3 messages", "no", "queue", "rm",
@@ -541,7 +571,8 @@ def what_drops_messages_asks_first(b):
     bury(b, "x", "y")
     b.put("z")
     p = b.ok("purge", "jobs", "--dead", "-y", "-o", "json")
-    equal(json.loads(p.out), {"queue": "jobs", "dropped": 2})
+    equal(json.loads(p.out), {"queue": "jobs", "dropped": 2,
+                              "dry_run": False})
     equal(b.counts(), [1, 0, 0, 0])
     equal(b.answer("1 message and 0 dead letters? [y/N]", "y", "queue", "rm",
                    "jobs"), 0)
@@ -570,6 +601,16 @@ def queues_of_redowl_are_used_by_their_profile(b):
     refused(b.q("ack", "moves", *owl, "x"), 64, "not a receipt")
     equal(b.take(1, *owl, queue="moves")[0]["data"], "b")
     equal([x["name"] for x in b.json("queue", "ls")], ["jobs"])
+    refused(b.q("send", "moves", "x", "-g", "a", *owl), 64, "no group", "hint")
+    refused(b.q("watch", "moves", "--durable", *owl), 64, "keeps no events")
+    b.ok("purge", "moves", "-yq", *owl)
+    refused(b.q("rm", "moves", "-y", *owl), 1, "no queue 'moves'", "redowl")
+    b.put("bad", queue="moves", options=owl)
+    b.ok("receive", "moves", *owl, "--retry-delay", "0", "--wait", "500ms",
+         "--max-receives", "2", "-q", "--exec", "false")
+    dead = json.loads(b.ok("peek", "moves", "--dead", "-o", "json", *owl).out)
+    equal([(x["data"], x["receives"]) for x in dead], [("bad", 3)])
+    refused(b.q("receive", "jobs", "-r", "2"), 64, "kept with the queue")
 
 
 # ---- events ---------------------------------------------------------------

@@ -11,7 +11,7 @@ import sys
 
 from cli import equal, wait_for
 from cli_queue import main, refused
-from cli_topic import SECONDS
+from cli_topic import SECONDS, Redis
 
 
 def a_program_gets_the_message_and_its_exit_code_decides(b):
@@ -151,6 +151,24 @@ def a_pool_works_on_all_queues_of_a_namespace(b):
     equal(b.lines("jobs"), ["not of it"])
 
 
+def options_may_stand_behind_the_program(b):
+    b.put("1", "2", queue="room", options=["-N", "game", "--auto-create"])
+    program = b.script('read x; echo "$x $@" >>$T/log')
+    env = {"LEAT_NAMESPACE": "game"}
+    p = b.ok("pool", "game", "--exec", program, "--workers", "10",
+             "--until-idle=300ms", "a", "--workers", "x")
+    assert "2 handled: 2 acknowledged" in p.err, p.err
+    b.put("3", "4", queue="room", options=["-N", "game"])
+    b.ok("pool", "--exec", program, "--count", "1", "--", "--workers", env=env)
+    b.ok("receive", "room", "--exec", program, "--max", "1", "-q", env=env)
+    equal(b.lines("log"), ["1 a --workers x", "2 a --workers x",
+                           "3 --workers", "4 -q"])
+    refused(b.q("pool", "--exec", program, "--workers"), 64, "needs a N")
+    refused(b.q("pool", "game", "-N", "other", "--exec", "cat"), 64,
+            "two namespaces")
+    refused(b.q("receive", "jobs", "--exec", "cat >x"), 64, "no shell")
+
+
 def a_pool_tries_again_in_order_and_makes_dead_letters(b):
     b.put("1", "2", "3")
     program = b.script(
@@ -171,6 +189,24 @@ def a_pool_finds_what_comes_later_and_ends_by_a_signal(b):
     p.communicate(timeout=SECONDS)
     equal(p.returncode, 0)
     equal((b.counts(), b.counts("new")), ([0, 0, 0, 0], [0, 0, 0, 0]))
+
+
+def a_server_that_is_away_is_no_lack_of_work(b):
+    own = Redis(None)
+    b.ok("create", "jobs", "-q", env={"LEAT_URL": own.url})
+    words = ["-u", own.url, "--timeout", "500ms", "--exec", "cat"]
+    started = [b.start("queue", "pool", "game", *words, "--until-idle", "5s"),
+               b.start("queue", "receive", "jobs", *words, "--wait", "5s")]
+
+    def both():
+        return own.call("CLIENT", "LIST").decode().count("cmd=subscribe") == 2
+
+    wait_for(both, SECONDS)
+    own.close()
+    for p in started:
+        err = p.communicate(timeout=SECONDS)[1].decode()
+        equal(p.returncode, 69)
+        assert "hint:" in err, err
 
 
 def a_pool_that_cannot_go_on_says_why(b):

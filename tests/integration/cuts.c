@@ -308,6 +308,31 @@ static void a_lost_answer_is_asked_for_again_where_twice_is_once(void **state)
     assert_int_equal(redis_int(server, "SCARD done"), 50);
 }
 
+/* It was done; that the server cannot be reached afterwards says nothing. */
+static void a_lost_answer_stays_unknown_when_the_next_try_fails(void **state)
+{
+    (void)state;
+    leat_error e = { 0 };
+    leat_client *c = open_client(
+        url, &(leat_client_opts){ .timeout_ms = TIMEOUT_MS });
+    tcpfault_rule_add(proxy, &(tcpfault_rule){ .dir = TCPFAULT_UP,
+                                               .when = TCPFAULT_COMMAND,
+                                               .command = "SADD",
+                                               .after = true,
+                                               .n = 1,
+                                               .action = TCPFAULT_HALF_OPEN,
+                                               .times = 1 });
+    tcpfault_set_door(proxy, TCPFAULT_REFUSE);
+    leat_call_opts o = { .idempotent = true, .timeout_ms = 3 * TIMEOUT_MS };
+    leat_code rc = leat_client_call(
+        c, LEAT_ARGS(leat_str("SADD"), leat_str("done"), leat_str("1")), &o,
+        NULL, &e);
+    tcpfault_set_door(proxy, TCPFAULT_OPEN);
+    assert_code(rc, LEAT_EUNKNOWN);
+    assert_int_equal(redis_int(server, "SCARD done"), 1);
+    leat_client_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -319,6 +344,8 @@ int main(void)
                                reset),
         cmocka_unit_test_setup(
             a_lost_answer_is_asked_for_again_where_twice_is_once, reset),
+        cmocka_unit_test_setup(
+            a_lost_answer_stays_unknown_when_the_next_try_fails, reset),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -71,8 +71,8 @@ static int64_t in_flight(leat_queue **q)
     return n;
 }
 
-/* Each goes on where the last left off, or from something before it that was not
- * acknowledged; how often it went back. */
+/* Each goes on where the last left off, or from something before it that was
+ * not acknowledged; how often it went back. */
 static int check_order(int i)
 {
     int back = 0, last = 0, high = 0;

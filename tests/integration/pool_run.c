@@ -2,33 +2,59 @@
  * pool_run.c: a pool of workers over many queues of one server.
  */
 #include "pool_help.h"
+#include "queue/keys.h"
+#include "redis/script.h"
 
 #include <stdlib.h>
 
 /* ---- finding ---------------------------------------------------------- */
 
-static void a_backlog_from_before_the_start_is_done_soon(void **state)
+enum { ROOMS = 100, MOVES = 5 };
+
+static bool all_acked(leat_pool *p)
 {
-    (void)state;
-    leat_queue *q[100];
-    for (int i = 0; i < 100; i++) {
-        q[i] = queue_nr("room", i, NULL);
-        send_many(q[i], 1, 5);
-    }
+    leat_pool_stats s;
+    leat_pool_stats_get(p, &s);
+    return s.acked == ROOMS * MOVES;
+}
+
+/* ms from the start of a pool until all that was there before is done. */
+static int64_t backlog_took(leat_queue *q[ROOMS])
+{
+    for (int i = 0; i < ROOMS; i++)
+        send_many(q[i], 1, MOVES);
     log_clear();
     int64_t start = wait_now_ms();
-    leat_pool *p = pool_of(note, NULL, NULL);
-    wait_until(log_count() == 500, LONG_MS);
+    leat_pool *p = pool_of(note, NULL, &(leat_pool_opts){ .workers = 10 });
+    wait_until(all_acked(p), LONG_MS);
     int64_t took = wait_now_ms() - start;
-    print_message("500 messages of 100 queues: %lld ms\n", (long long)took);
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < ROOMS; i++) {
         char name[16];
         snprintf(name, sizeof name, "room%d", i);
         assert_string_equal(log_of(name), "1 2 3 4 5");
     }
     stop(p);
-    for (int i = 0; i < 100; i++) {
-        assert_int_equal(stats(q[i]).acked, 5);
+    return took;
+}
+
+/* The best of a few, as the machine may be busy. */
+static void
+a_backlog_from_before_the_start_is_done_within_a_second(void **state)
+{
+    (void)state;
+    leat_queue *q[ROOMS];
+    int64_t best = INT64_MAX, limit = SANITIZED ? 10000 : 1000, runs = 0;
+    for (int i = 0; i < ROOMS; i++)
+        q[i] = queue_nr("room", i, NULL);
+    for (; runs < 5 && best >= limit; runs++) {
+        int64_t took = backlog_took(q);
+        best = took < best ? took : best;
+    }
+    print_message("%d messages of %d queues: %lld ms\n", ROOMS * MOVES, ROOMS,
+                  (long long)best);
+    assert_true(best < limit);
+    for (int i = 0; i < ROOMS; i++) {
+        assert_int_equal(stats(q[i]).acked, MOVES * runs);
         leat_queue_close(q[i]);
     }
 }
@@ -298,9 +324,9 @@ static leat_verdict slow(leat_ctx *x, void *arg)
     return LEAT_ACK;
 }
 
-/* Of queues of many shards.  One waits from the moment the server knows that its
- * last one is done, so that another may be one turn ahead, and no more.  Slow
- * handlers: what is taken of a queue where nobody waits is one, too. */
+/* Of queues of many shards.  One waits from the moment the server knows that
+ * its last one is done, so that another may be one turn ahead, and no more.
+ * Slow handlers: what is taken of a queue where nobody waits is one, too. */
 static void no_queue_is_served_twice_while_another_waits(void **state)
 {
     (void)state;
@@ -352,6 +378,69 @@ static void a_long_queue_does_not_keep_out_a_short_one(void **state)
     must(leat_pool_stop(p, 0, err));
     leat_queue_close(big);
     leat_queue_close(little);
+}
+
+/* Quick until told otherwise; then each takes a while. */
+static leat_verdict quick_then_slow(leat_ctx *x, void *arg)
+{
+    atomic_int *nap = arg;
+    log_handled(x);
+    if (atomic_load(nap) > 0)
+        wait_nap(atomic_load(nap));
+    return LEAT_ACK;
+}
+
+static int longest_run(int from, int to)
+{
+    int longest = 0, run = 0;
+    for (int i = from; i < to; i++) {
+        size_t n = strcspn(handled.line[i], " ") + 1;
+        bool same = i > from &&
+                    strncmp(handled.line[i], handled.line[i - 1], n) == 0;
+        run = same ? run + 1 : 1;
+        longest = run > longest ? run : longest;
+    }
+    return longest;
+}
+
+/* A lot was taken of a queue whose handlers are slow now: it is not handled to
+ * its end while another queue waits that came later. */
+static void a_turn_is_as_long_as_handlers_are_quick(void **state)
+{
+    (void)state;
+    enum { QUEUES = 3, EACH = 200 };
+    leat_queue *q[QUEUES], *late = queue_of("late", NULL);
+    atomic_int nap = 0;
+    leat_msg lot[40];
+    for (int i = 0; i < 40; i++)
+        lot[i] = (leat_msg){ .body = leat_str("x") };
+    for (int i = 0; i < QUEUES; i++) {
+        q[i] = queue_nr("q", i, NULL);
+        send_many(q[i], 1, EACH);
+    }
+    log_clear();
+    leat_pool *p = pool_of(quick_then_slow, &nap,
+                           &(leat_pool_opts){ .workers = 1 });
+    wait_until(log_count() == QUEUES * EACH, LONG_MS);
+    int quick = longest_run(0, log_count());
+    wait_nap(300); /* what was done lately is forgotten */
+    atomic_store(&nap, 20);
+    must(leat_queue_send_batch(q[0], lot, 40, NULL, NULL, err));
+    wait_until(log_count() >= QUEUES * EACH + 2, LONG_MS);
+    send_text(late, "1");
+    int before = log_count();
+    wait_until(*log_of("late") != '\0', LONG_MS);
+    int between = log_count() - before;
+    print_message("quick ones in a row: %d; slow ones before the late: %d\n",
+                  quick, between);
+    assert_true(quick > 1);
+    assert_true(between <= 5);
+    atomic_store(&nap, 0);
+    wait_until(log_count() == QUEUES * EACH + 41, LONG_MS);
+    stop(p);
+    for (int i = 0; i < QUEUES; i++)
+        leat_queue_close(q[i]);
+    leat_queue_close(late);
 }
 
 static int heavy(void *arg, leat_bytes queue)
@@ -562,6 +651,54 @@ static void a_queue_that_cannot_be_served_hinders_no_other(void **state)
     leat_queue_close(good);
 }
 
+/* What done.lua, asked once more, says of a receipt of queue a: how many
+ * numbers, of which the second is the receipt's. */
+static size_t done_again(leat_bytes receipt, int64_t *outcome)
+{
+    leat__key due;
+    leat__receipt r;
+    const leat_reply *reply;
+    leat_conn *conn = leat_client_lend(client, LONG_MS, NULL);
+    assert_non_null(conn);
+    assert_true(leat__receipt_parse(receipt, false, &r));
+    leat__key_shard(&due, "leat", leat__queue_shard("a"), "due");
+    leat_bytes key = leat__key_bytes(&due);
+    const leat_bytes args[] = { leat_str("0"), leat_str("1"), leat_str("0"),
+                                leat_str("a"), leat_str("+"), leat_str("1"),
+                                leat_str("1"), receipt,       r.id };
+    must(leat__script_call(conn, &leat__script_pool_done, &key, 1, args, 9,
+                           &reply, err));
+    size_t n = leat_reply_len(reply);
+    *outcome = n > 1 ? leat_reply_int(leat_reply_at(reply, 1)) : 1;
+    leat_client_return(client, conn);
+    return n;
+}
+
+/* A pool's answer was lost, and the message was somebody else's meanwhile. */
+static void what_another_receipt_has_done_is_not_called_ours(void **state)
+{
+    (void)state;
+    int64_t outcome;
+    leat_queue *q = queue_of("a", NULL);
+    send_text(q, "1");
+    leat_queue_batch *first = take(q,
+                                   &(leat_receive_opts){ .visibility_ms = 1 });
+    assert_int_equal(leat_queue_batch_count(first), 1);
+    leat_queue_batch *second = take_one(q);
+    leat_bytes ours = leat_queue_batch_at(first, 0)->receipt;
+    leat_bytes theirs = leat_queue_batch_at(second, 0)->receipt;
+    assert_int_equal(done_again(ours, &outcome), 2);
+    assert_int_equal(outcome, 0);
+    assert_int_equal(done_again(theirs, &outcome), 1);
+    assert_int_equal(done_again(theirs, &outcome), 1);
+    assert_int_equal(done_again(ours, &outcome), 2);
+    assert_int_equal(outcome, 0);
+    assert_int_equal(stats(q).acked, 1);
+    leat_queue_batch_free(first);
+    leat_queue_batch_free(second);
+    leat_queue_close(q);
+}
+
 static void wrong_options_are_refused(void **state)
 {
     (void)state;
@@ -586,7 +723,7 @@ static void wrong_options_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        queue_test(a_backlog_from_before_the_start_is_done_soon),
+        queue_test(a_backlog_from_before_the_start_is_done_within_a_second),
         queue_test(queues_made_later_by_others_are_found),
         queue_test(only_the_queues_of_its_prefix_are_served),
         queue_test(a_lost_hint_is_found_by_the_poll),
@@ -599,6 +736,7 @@ int main(void)
         queue_test(the_limit_of_a_queue_holds_over_all_pools),
         queue_test(no_queue_is_served_twice_while_another_waits),
         queue_test(a_long_queue_does_not_keep_out_a_short_one),
+        queue_test(a_turn_is_as_long_as_handlers_are_quick),
         queue_test(a_heavier_queue_has_longer_turns),
         queue_test(what_did_not_begin_is_given_back_by_a_stop),
         queue_test(workers_come_with_the_work_and_go),
@@ -606,6 +744,7 @@ int main(void)
         queue_test(slow_handlers_keep_what_they_have),
         queue_test(groups_of_a_fifo_queue_keep_their_order),
         queue_test(a_queue_that_cannot_be_served_hinders_no_other),
+        queue_test(what_another_receipt_has_done_is_not_called_ours),
         queue_test(wrong_options_are_refused),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

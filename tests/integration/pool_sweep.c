@@ -1,11 +1,11 @@
 /*
- * pool_sweep.c: allocations and system calls of a pool's life, each failed once:
- * started, served, settled in every way, stopped.  Every other one, with
+ * pool_sweep.c: allocations and system calls of a pool's life, each failed
+ * once: started, served, settled in every way, stopped.  Some of them, with
  * LEAT_LONG=1 all.
  *
- * One that fails costs a try, not a message: all is still handled, in its order.
- * Where memory has ended for good the pool can be stopped, and the next one
- * finds all that is left.  Nothing is left over.
+ * One that fails costs a try, not a message: all is still handled, in its
+ * order.  Where memory has ended for good the pool can be stopped, and the next
+ * one finds all that is left.  Nothing is left over.
  */
 #include "pool_help.h"
 #include "support/allocfail.h"
@@ -135,7 +135,7 @@ static void sweep(bool forever)
 {
     long n = 1, fails = 1, at_once = 0;
     life l = { 0 };
-    for (; fails > 0 && n < ALLOC_FAIL_MOST; n += stride(forever ? 4 : 2)) {
+    for (; fails > 0 && n < ALLOC_FAIL_MOST; n += stride(forever ? 8 : 5)) {
         l = (life){ .ends = forever };
         fill();
         fails = alloc_fail_run(live, &l, n, forever);
@@ -166,7 +166,7 @@ static void any_one_system_call_may_fail(void **state)
     (void)state;
     long n = 1, fails = 1;
     life l = { 0 };
-    for (; fails > 0; n += stride(2)) {
+    for (; fails > 0; n += stride(5)) {
         l = (life){ 0 };
         fill();
         sys_fail_install(SYS_FAULT_HARD, n);

@@ -402,6 +402,10 @@ static void what_makes_no_sense_is_refused(void **state)
         { .max_receives = -1 },
         { .delay_ms = -5 },
         { .ttl_ms = -5 },
+        { .dedup_ms = -1 },
+        { .dedup_ms = INT64_MAX / 2 },
+        { .delay_ms = INT64_MAX / 2 },
+        { .ttl_ms = INT64_MAX },
         { .dead_queue = "orders" },
         { .dead_queue = "a:b" },
         { .prefix = "a:b" },
@@ -427,6 +431,12 @@ static void what_makes_no_sense_is_refused(void **state)
     leat_queue_send_opts o = { .delay_ms = -2 };
     assert_code(leat_queue_send(q, &(leat_msg){ 0 }, &o, NULL, &e),
                 LEAT_EINVAL);
+    for (int64_t ms = -1; ms != 0; ms = ms < 0 ? INT64_MAX : 0)
+        assert_code(
+            leat_queue_alter(q, &(leat_queue_opts){ .dedup_ms = ms }, &e),
+            LEAT_EINVAL);
+    o = (leat_queue_send_opts){ .dedup = leat_str("once") };
+    must(leat_queue_send(q, &(leat_msg){ 0 }, &o, NULL, err));
     leat_queue_close(q);
 }
 
@@ -508,6 +518,35 @@ static void queues_are_listed_by_name(void **state)
     assert_string_equal(all, "");
 }
 
+/* The shortest time that a lane's last call will be known, "age": and then
+ * they are as if written long ago.  0: there is no lane. */
+static int64_t lanes_last_ms(const char *before)
+{
+    return redis_int(
+        server, "EVAL %s 0 %s",
+        "local least = 0 for _, k in ipairs(redis.call('KEYS', '*:s:*')) do "
+        "local left = redis.call('PTTL', k) "
+        "least = least == 0 and left or math.min(least, left) "
+        "if ARGV[1] == 'age' then "
+        "  redis.call('SET', k, "
+        "    (string.gsub(redis.call('GET', k), '%d+$', '1')), 'PX', 1000000) "
+        "end end return least",
+        before);
+}
+
+static void the_last_calls_are_known_for_an_hour(void **state)
+{
+    (void)state;
+    enum { HOUR_MS = 3600 * 1000 };
+    leat_queue *q = queue_of("orders", NULL);
+    for (int i = 0; i < 4; i++) {
+        send_text(q, "x");
+        leat_queue_batch_free(take_one(q));
+        assert_true(lanes_last_ms(i == 1 ? "age" : "look") > HOUR_MS);
+    }
+    leat_queue_close(q);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -530,6 +569,7 @@ int main(void)
         queue_test(purge_drops_all_but_the_dead_letters),
         queue_test(a_removed_queue_leaves_nothing),
         queue_test(queues_are_listed_by_name),
+        queue_test(the_last_calls_are_known_for_an_hour),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

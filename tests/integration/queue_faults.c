@@ -206,13 +206,16 @@ static tcpfault_counts size_of(op_fn *op)
     return (tcpfault_counts){ .up = b.up - a.up, .down = b.down - a.down };
 }
 
-/* Resets at every byte; ends and silence, which are slower, at some. */
+/* Requests are reset at every byte; what is slower is done at some: resets of
+ * answers, which wait until the client's kernel has what came before, and with
+ * LEAT_LONG=1 are done at every byte too; ends; silence. */
 static void cut_all(op_fn *op)
 {
     tcpfault_counts size = size_of(op);
+    uint64_t some = stride > 1 ? stride : getenv("LEAT_LONG") ? 1 : 4;
     for (uint64_t at = 0; at <= size.up; at += stride)
         cut_once(op, TCPFAULT_UP, at, TCPFAULT_RESET);
-    for (uint64_t at = 0; at <= size.down; at += stride)
+    for (uint64_t at = 0; at <= size.down; at += some)
         cut_once(op, TCPFAULT_DOWN, at, TCPFAULT_RESET);
     if (stride > 1)
         return;
@@ -482,7 +485,7 @@ static void a_jumping_clock_neither_loses_nor_keeps_messages(void **state)
     assert_non_null(s);
     leat_client *c = open_client(redis_url(s, u, sizeof u), NULL);
     leat_queue *q = leat_queue_open(
-        c, "orders", &(leat_queue_opts){ .visibility_ms = 5000 }, NULL);
+        c, "orders", &(leat_queue_opts){ .visibility_ms = 3000 }, NULL);
     assert_non_null(q);
     send_text(q, "x");
     leat_queue_send_opts later = { .delay_ms = 2000 };
@@ -583,13 +586,13 @@ static void check_wrong(leat_queue *q, const char *key)
     leat_code rc = leat_queue_send(q, &(leat_msg){ .body = leat_str("new") },
                                    NULL, &sent, &e);
     if (rc != LEAT_OK) {
-        assert_code(rc, LEAT_EINVAL);
+        assert_code(rc, LEAT_EDECODE);
         assert_non_null(strstr(e.msg, "orders"));
     }
     int64_t extra = rc == LEAT_OK;
     leat_queue_batch *b = leat_queue_receive(q, NULL, &e);
     if (!b)
-        assert_non_null(strstr(e.msg, "orders"));
+        assert_code(e.code, LEAT_EDECODE);
     leat_code acked = leat_queue_ack(q, item(held)->receipt, &e);
     redis_do(server, "DEL %s", real);
     if (there)
@@ -625,7 +628,7 @@ static void a_key_of_another_type_is_an_error_and_no_loss(void **state)
     leat_error e = { 0 };
     redis_do(server, "SET leat:{q/41}:orders:conf wrong");
     assert_null(leat_queue_open(client, "orders", NULL, &e));
-    assert_code(e.code, LEAT_EINVAL);
+    assert_code(e.code, LEAT_EDECODE);
 }
 
 static void a_body_that_is_gone_or_no_message_is_told(void **state)
@@ -749,67 +752,165 @@ static void forgotten_scripts_are_told_again(void **state)
 
 /* ---- cost ------------------------------------------------------------- */
 
-/* Processor time that the server has used, which a busy machine does not
- * change. */
-static int64_t server_us(void)
+/* The longest script since the log was emptied, by the server's own clock. */
+static int64_t longest_us(void)
 {
-    char text[8192];
-    double user = 0, sys = 0;
-    redis_text(server, text, sizeof text, "INFO cpu");
-    const char *u = strstr(text, "used_cpu_user:");
-    const char *k = strstr(text, "used_cpu_sys:");
-    assert_true(u && k);
-    user = strtod(u + 14, NULL);
-    sys = strtod(k + 13, NULL);
-    return (int64_t)((user + sys) * 1e6);
+    int64_t most = 0;
+    redisReply *r = redis_raw(server, "SLOWLOG GET 128");
+    assert_non_null(r);
+    for (size_t i = 0; i < r->elements; i++) {
+        const redisReply *entry = r->element[i];
+        const redisReply *args = entry->element[3];
+        if (strncmp(args->element[0]->str, "EVAL", 4) == 0 &&
+            entry->element[2]->integer > most)
+            most = entry->element[2]->integer;
+    }
+    freeReplyObject(r);
+    return most;
 }
 
-/* The cheapest of some runs, of so many scripts. */
-static int64_t cheapest_us(const char *what, void (*work)(leat_queue *),
-                           leat_queue *q, int scripts)
+/* The quickest of some runs: others have the processor, too, in between. */
+static void takes_no_5_ms(const char *what, void (*before)(leat_queue *),
+                          void (*work)(leat_queue *), leat_queue *q)
 {
+    enum { TRIES = 60, MOST_US = 5000 };
     int64_t best = INT64_MAX;
-    for (int i = 0; i < 7; i++) {
-        int64_t before = server_us();
+    int i = 0;
+    for (; i < TRIES && (i < 3 || best >= MOST_US); i++) {
+        if (before)
+            before(q);
+        redis_do(server, "SLOWLOG RESET");
         work(q);
-        int64_t used = (server_us() - before) / scripts;
+        int64_t used = longest_us();
+        assert_true(used > 0);
         best = used < best ? used : best;
     }
-    print_message("# %s: %d us\n", what, (int)best);
-    return best;
+    print_message("# %s: %d us, %d runs\n", what, (int)best, i);
+    if (best >= MOST_US)
+        fail_msg("%s: %d us", what, (int)best);
 }
 
 static leat_msg full[LEAT_QUEUE_BATCH];
+static leat_queue_send_opts each[LEAT_QUEUE_BATCH];
+static char names[LEAT_QUEUE_BATCH][16];
+static bool with_dedup;
 
 static void send_full(leat_queue *q)
 {
+    for (int i = 0; i < LEAT_QUEUE_BATCH; i++)
+        full[i].id = leat_str("");
     must(leat_queue_send_batch(q, full, LEAT_QUEUE_BATCH, NULL, NULL, err));
+}
+
+/* Each of a group of its own, and perhaps with a dedup id. */
+static void send_each(leat_queue *q)
+{
+    static int run;
+    run++;
+    for (int i = 0; i < LEAT_QUEUE_BATCH; i++) {
+        snprintf(names[i], sizeof names[i], "%d/%d", run, i);
+        leat_bytes name = leat_str(names[i]);
+        full[i].id = with_dedup ? leat_str("") : name;
+        each[i] = (leat_queue_send_opts){ .group = name,
+                                          .dedup = with_dedup ? name
+                                                              : leat_str("") };
+    }
+    must(leat_queue_send_batch(q, full, LEAT_QUEUE_BATCH, each, NULL, err));
+}
+
+static leat_queue_batch *take_full(leat_queue *q, int64_t ms, leat_bytes *r)
+{
+    leat_queue_batch *b = take(q, &(leat_receive_opts){ .max = LEAT_QUEUE_BATCH,
+                                                        .visibility_ms = ms });
+    for (size_t i = 0; i < leat_queue_batch_count(b); i++)
+        r[i] = leat_queue_batch_at(b, i)->receipt;
+    return b;
 }
 
 static void take_full_and_ack(leat_queue *q)
 {
     static leat_bytes r[LEAT_QUEUE_BATCH];
-    leat_queue_batch *b = take(q,
-                               &(leat_receive_opts){ .max = LEAT_QUEUE_BATCH });
+    leat_queue_batch *b = take_full(q, 0, r);
     size_t n = leat_queue_batch_count(b);
-    for (size_t i = 0; i < n; i++)
-        r[i] = leat_queue_batch_at(b, i)->receipt;
+    assert_true(n >= 400);
     must(leat_queue_change_batch(q, r, n, 100000, NULL, err));
     must(leat_queue_ack_batch(q, r, n, NULL, err));
     leat_queue_batch_free(b);
+}
+
+static void take_full_and_lose(leat_queue *q)
+{
+    static leat_bytes r[LEAT_QUEUE_BATCH];
+    send_full(q);
+    leat_queue_batch_free(take_full(q, 1, r));
+    wait_nap(5);
+}
+
+static void give_back_full(leat_queue *q)
+{
+    int64_t n, all = 0;
+    while (all < LEAT_QUEUE_BATCH) {
+        must(leat_queue_requeue_expired_once(q, 0, &n, err));
+        all += n;
+    }
+}
+
+static void bury_full(leat_queue *q)
+{
+    static leat_bytes r[LEAT_QUEUE_BATCH];
+    send_full(q);
+    leat_queue_batch *b = take_full(q, 0, r);
+    for (int i = 0; i < LEAT_QUEUE_BATCH; i++)
+        must(leat_queue_reject(q, r[i], "no", err));
+    leat_queue_batch_free(b);
+}
+
+static void redrive_and_purge(leat_queue *q)
+{
+    int64_t n;
+    must(leat_queue_redrive(q, NULL, &n, err));
+    assert_int_equal(n, LEAT_QUEUE_BATCH);
+    must(leat_queue_purge(q, false, &n, err));
+    assert_int_equal(n, LEAT_QUEUE_BATCH);
+}
+
+static void purge_all(leat_queue *q)
+{
+    int64_t n;
+    must(leat_queue_purge(q, false, &n, err));
 }
 
 static void no_script_takes_5_ms_at_the_batch_limit(void **state)
 {
     (void)state;
     static char body[100];
-    leat_queue *q = queue_of("orders", &(leat_queue_opts){ .no_reaper = true });
+    leat_queue_opts o = { .no_reaper = true };
+    leat_queue *q = queue_of("orders", &o);
     for (int i = 0; i < LEAT_QUEUE_BATCH; i++)
         full[i].body = leat_mem(body, sizeof body);
-    assert_true(cheapest_us("send", send_full, q, 1) < 5000);
-    assert_true(cheapest_us("receive, hide, ack", take_full_and_ack, q, 3) <
-                5000);
+    redis_do(server, "CONFIG SET slowlog-log-slower-than 0");
+    takes_no_5_ms("send", NULL, send_full, q);
+    purge_all(q);
+    takes_no_5_ms("receive, hide, ack", send_full, take_full_and_ack, q);
+    takes_no_5_ms("expire", take_full_and_lose, give_back_full, q);
+    purge_all(q);
+    takes_no_5_ms("redrive, purge", bury_full, redrive_and_purge, q);
+    takes_no_5_ms("send, with ids", NULL, send_each, q);
+    purge_all(q);
+    must(leat_queue_alter(q, &(leat_queue_opts){ .max_receives = 9 }, err));
+    takes_no_5_ms("receive with a bound, hide, ack", send_full,
+                  take_full_and_ack, q);
+    with_dedup = true;
+    takes_no_5_ms("send, with dedup ids", NULL, send_each, q);
     leat_queue_close(q);
+    o.fifo = true;
+    q = queue_of("fifo", &o);
+    with_dedup = false;
+    takes_no_5_ms("fifo: send", NULL, send_each, q);
+    purge_all(q);
+    takes_no_5_ms("fifo: receive, hide, ack", send_each, take_full_and_ack, q);
+    leat_queue_close(q);
+    redis_do(server, "CONFIG SET slowlog-log-slower-than 10000");
 }
 
 int main(void)

@@ -2,6 +2,7 @@
  * queue_more.c: waiting, groups, what happens by itself, events, and the queue
  * as source and sink.
  */
+#include "queue/keys.h"
 #include "queue_help.h"
 
 #include <pthread.h>
@@ -148,6 +149,25 @@ static void another_process_looks_after_what_the_dead_left(void **state)
     wait_until(stats(q).visible == 1, LONG_MS);
     leat_queue_close(q);
     leat_client_close(other);
+}
+
+/* Or whoever comes next would wait until it has run out. */
+static void a_reaper_that_ends_gives_its_lease_up(void **state)
+{
+    (void)state;
+    char lease[64], first[64], now[64];
+    leat_queue *one = queue_of("orders", NULL), *two = queue_of("orders", NULL);
+    snprintf(lease, sizeof lease, "leat:{q/%u}:reaper",
+             leat__queue_shard("orders"));
+    wait_until(redis_int(server, "EXISTS %s", lease) == 1, LONG_MS);
+    redis_text(server, first, sizeof first, "GET %s", lease);
+    wait_until(strcmp(redis_text(server, now, sizeof now, "GET %s", lease),
+                      first) != 0,
+               LONG_MS); /* it knows that it has it */
+    leat_queue_close(one);
+    assert_true(redis_int(server, "PTTL %s", lease) > 100);
+    leat_queue_close(two);
+    assert_true(redis_int(server, "PTTL %s", lease) <= 10);
 }
 
 static void a_handle_without_reaper_gives_back_nothing(void **state)
@@ -594,6 +614,7 @@ int main(void)
         queue_test(a_short_wait_ends_empty),
         queue_test(what_expires_comes_back_though_nobody_receives),
         queue_test(another_process_looks_after_what_the_dead_left),
+        queue_test(a_reaper_that_ends_gives_its_lease_up),
         queue_test(a_handle_without_reaper_gives_back_nothing),
         queue_test(dead_letters_move_to_another_queue_once),
         queue_test(gauges_and_counters_show_the_queue),

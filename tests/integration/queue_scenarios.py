@@ -185,7 +185,7 @@ def a5_a_stop_shorter_than_the_visibility_changes_nothing(b):
 def kept_while_busy(b, **options):
     b.server(visibility=1200)
     slow = 3 << 32 | 2
-    b.consume("x", slow=slow, slow_ms=3000, busy=1, **options)
+    b.consume("x", slow=slow, slow_ms=2500, busy=1, **options)
     b.send(64, batch=8)
     b.wait(lambda l: [r for r in l.of(DELIVERY) if r.id == slow], "it is had")
     b.consume("y")

@@ -574,12 +574,15 @@ static void a_delay_is_kept_by_either(void **state)
 
     o.delay_ms = 1;
     send_text(q, "first");
-    must(leat_queue_send(q, &(leat_msg){ .body = leat_str("second") }, &o, NULL,
+    leat_queue_sent s;
+    must(leat_queue_send(q, &(leat_msg){ .body = leat_str("second") }, &o, &s,
                          err));
+    ask_peer("listen redowl:orders:events redowl:events");
     int64_t n = 0;
     wait_until(leat_queue_requeue_expired_once(q, 0, &n, NULL) == LEAT_OK &&
                    n == 1,
                LONG_MS);
+    hears("requeued", s.id, ""); /* or who waits would not look */
     leat_queue_batch *b = take(q, &(leat_receive_opts){ .max = 2 });
     assert_item(item(b), "first");
     assert_item(leat_queue_batch_at(b, 1), "second");

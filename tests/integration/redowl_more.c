@@ -72,6 +72,8 @@ static void what_cannot_be_sent_is_told(void **state)
     m.headers = &bytes;
     m.header_count = 1;
     assert_code(send_odd(q, &m, NULL), LEAT_EINVAL);
+    bytes = (leat_header){ leat_mem("a\0b", 3), leat_str("1") };
+    assert_code(send_odd(q, &m, NULL), LEAT_EINVAL);
     m.header_count = 0;
     m.id = leat_str("a\nb");
     assert_code(send_odd(q, &m, NULL), LEAT_EINVAL);
@@ -195,7 +197,7 @@ static void a_key_of_another_type_is_an_error_and_no_loss(void **state)
         leat_error e = { 0 };
         redis_do(server, "SET " Q "%s x", keys[i]);
         assert_code(leat_queue_send(q, &(leat_msg){ 0 }, NULL, NULL, &e),
-                    LEAT_EINVAL);
+                    LEAT_EDECODE);
         assert_non_null(strstr(e.msg, "holds something else"));
         assert_null(leat_queue_receive(q, NULL, &e));
         assert_int_equal(redis_int(server, "DBSIZE"), 1);
@@ -205,6 +207,80 @@ static void a_key_of_another_type_is_an_error_and_no_loss(void **state)
     redis_do(server, "RPUSH " Q "ready a");
     assert_null(leat_queue_receive(q, NULL, NULL));
     assert_int_equal(redis_int(server, "LLEN " Q "ready"), 1);
+    leat_queue_close(q);
+}
+
+/* Of three, the message in the middle is overwritten by somebody else. */
+static leat_queue_batch *take_three_and_spoil_one(leat_queue *q, int64_t ms,
+                                                  leat_bytes receipts[3])
+{
+    send_many(q, 0, 3);
+    leat_queue_batch *b = take(
+        q, &(leat_receive_opts){ .max = 3, .visibility_ms = ms });
+    assert_int_equal(leat_queue_batch_count(b), 3);
+    for (size_t i = 0; i < 3; i++)
+        receipts[i] = leat_queue_batch_at(b, i)->receipt;
+    leat_bytes id = leat_queue_batch_at(b, 1)->msg.id;
+    redis_do(server, "SET " Q "msg:%b x", id.p, id.n);
+    return b;
+}
+
+static void mend_and_count(leat_queue *q, leat_queue_batch *b)
+{
+    leat_bytes id = leat_queue_batch_at(b, 1)->msg.id;
+    redis_do(server, "DEL " Q "msg:%b", id.p, id.n);
+    leat_queue_batch_free(b);
+    must(leat_queue_requeue_expired_once(q, 0, NULL, err));
+    leat_queue_stats s = stats(q);
+    b = take(q, &(leat_receive_opts){ .max = 3 });
+    assert_int_equal(
+        leat_queue_batch_count(b) + (size_t)s.in_flight + (size_t)s.dead, 2);
+    leat_queue_batch_free(b);
+}
+
+static void a_message_that_is_none_takes_no_other_with_it(void **state)
+{
+    (void)state;
+    leat_error e = { 0 };
+    leat_bytes r[3];
+    leat_code outcome[3];
+    leat_queue *q = owl("orders", (leat_queue_opts){ .no_reaper = true });
+    leat_queue_batch *b = take_three_and_spoil_one(q, 1, r);
+    wait_until(leat_queue_requeue_expired_once(q, 0, NULL, &e) != LEAT_OK,
+               LONG_MS);
+    assert_code(e.code, LEAT_EDECODE);
+    assert_non_null(strstr(e.msg, "holds something else"));
+    mend_and_count(q, b);
+    must(leat_queue_purge(q, false, NULL, err));
+    b = take_three_and_spoil_one(q, 60000, r);
+    assert_code(leat_queue_change_batch(q, r, 3, 0, outcome, &e), LEAT_EDECODE);
+    redis_do(server, "DEL " Q "msg:%b", leat_queue_batch_at(b, 1)->msg.id.p,
+             leat_queue_batch_at(b, 1)->msg.id.n);
+    must(leat_queue_change_batch(q, r, 3, 0, outcome, err));
+    mend_and_count(q, b);
+    leat_queue_close(q);
+}
+
+/* Whoever changes the visibility of a dead letter gives it to the queue. */
+static void a_dead_letter_that_the_other_hides_comes_back_once(void **state)
+{
+    (void)state;
+    leat_queue *q = owl(
+        "orders", (leat_queue_opts){ .max_receives = 1, .no_reaper = true });
+    send_text(q, "x");
+    leat_queue_batch *b = take_one(q);
+    must(leat_queue_reject(q, item(b)->receipt, NULL, err));
+    leat_queue_batch_free(b);
+    b = take(q, &(leat_receive_opts){ .dead = true, .visibility_ms = 1 });
+    leat_bytes r = item(b)->receipt;
+    redis_do(server, "ZADD " Q "inflight 1 %b", r.p, r.n);
+    wait_until(leat_queue_requeue_expired_once(q, 0, NULL, NULL) == LEAT_OK &&
+                   redis_int(server, "ZCARD " Q "dlq_inflight") == 0,
+               LONG_MS);
+    assert_int_equal(redis_int(server, "LLEN " Q "ready") +
+                         redis_int(server, "LLEN " Q "dlq"),
+                     1);
+    leat_queue_batch_free(b);
     leat_queue_close(q);
 }
 
@@ -306,6 +382,8 @@ int main(void)
         queue_test(settings_are_each_handles_own),
         queue_test(figures_purging_and_removal),
         queue_test(a_key_of_another_type_is_an_error_and_no_loss),
+        queue_test(a_message_that_is_none_takes_no_other_with_it),
+        queue_test(a_dead_letter_that_the_other_hides_comes_back_once),
         queue_test(what_is_there_can_be_settled_at_maxmemory),
         queue_test(a_hold_keeps_a_message_hidden),
         queue_test(it_is_a_source_and_a_sink),

@@ -591,7 +591,8 @@ def e4_a_beat_that_arrives_after_the_takeover_takes_nothing_back(b):
 
 
 def e5_epochs_that_a_failover_forgot_are_never_anothers(b):
-    """The leases and cursors are put back to before the takeover."""
+    """The leases and cursors are put back to before the takeover, and taken
+    anew: what the old owner still does then has no effect."""
     b.server()
     b.send(200)
     old = b.consume("old", lease=1000, threads=0,
@@ -608,6 +609,9 @@ def e5_epochs_that_a_failover_forgot_are_never_anothers(b):
             quoted = " ".join(f'"{x}"' for x in was[k])
             b.redis.ask(f"HSET {k} {quoted}")
     b.send(200, role="second", key=100)
+    wait_for(lambda: all(b.redis.ask_all(f"HGETALL {k}") != was[k]
+                         for k in keys if ":lease:" in k), LONG,
+             "the leases are taken anew")
     old.go_on()
     b.send(200, role="third", key=200)
     b.drained()

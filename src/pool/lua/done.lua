@@ -4,14 +4,15 @@
 -- KEYS   1 due
 -- ARGV   1 events   2 '1': asked before, and the answer was lost
 --        3 '1': tell other pools of queues that may be served again
---        4... for each queue: its name, what ('f', 'l' as in serve.lua), '1':
---        none of it is in flight here any more, n, n members, their n ids, of a
---        fifo queue their n groups
+--        4... for each queue: its name, what ('f', 'l' as in serve.lua, '+' some
+--        were received more than once), '1': none of it is in flight here any
+--        more, n, n members, their n ids, of a fifo queue their n groups
 -- result [how many of the queues wait to be served again] all are done; else
 --        followed for each message by 1 done, 0 the receipt is stale
 --
--- in flight -> done.  Asked again, a message that is gone counts as done.  See
--- ack.lua, which does it for one queue.
+-- in flight -> done.  Asked again, a message that is gone counts as done, unless
+-- by another receipt.  See ack.lua, which does it for one queue.
+local BY_MS = '60000'
 local kept = call('MGET', base .. 'clock')[1]
 --#include "queue/clock.lua"
 local work, how = base .. 'work', ARGV[1]
@@ -21,7 +22,8 @@ while i <= #ARGV do
     local n = tonumber(ARGV[i + 3])
     local lot = { queue = ARGV[i], free = ARGV[i + 2] == '1', n = n,
                   fifo = find(ARGV[i + 1], 'f', 1, true),
-                  log = find(ARGV[i + 1], 'l', 1, true), at = i + 3 }
+                  log = find(ARGV[i + 1], 'l', 1, true),
+                  several = find(ARGV[i + 1], '+', 1, true), at = i + 3 }
     lots[#lots + 1] = lot
     for j = 1, n do
         total = total + 1
@@ -49,11 +51,11 @@ local all = not wrong and
 if all then
     call('ZREM', KEYS[1], unpack(members))
 end
-local out, bad, served, acks = { 0 }, false, {}, {}
-local time = string.format('%.0f', now)
-for l = 1, #lots do
-    local lot = lots[l]
-    local key, ids, mine, was = base .. lot.queue, {}, {}, #out
+local out, o, bad, served, acks = { 0 }, 1, false, {}, {}
+
+-- One by one; those that were there go to `acks`.
+local function look_at(lot, key)
+    local ids, mine = {}, {}
     for j = 1, lot.n do
         local id, m = ARGV[lot.at + lot.n + j], ARGV[lot.at + j]
         local there = all and 1 or lot.wrong and 0 or call('ZREM', KEYS[1], m)
@@ -62,10 +64,11 @@ for l = 1, #lots do
         elseif ARGV[2] == '1' and
             type(try('HEXISTS', key .. ':body', id)) == 'number' and
             call('HEXISTS', key .. ':body', id) == 0 then
-            there = 1
+            local by = call('MGET', key .. ':by:' .. id)[1]
+            there = (not by or by == match(m, '[^/]*$')) and 1 or 0
         end
         bad = bad or there == 0
-        out[was + j] = there
+        out[o + j] = there
     end
     local r = #ids > 0 and try('HDEL', key .. ':body', unpack(ids))
     if type(r) == 'table' then
@@ -73,12 +76,37 @@ for l = 1, #lots do
         bad = true
         for k = 1, #mine do
             call('ZADD', KEYS[1], 0, ARGV[lot.at + mine[k]])
-            out[was + mine[k]] = 0
+            out[o + mine[k]] = 0
         end
     elseif #ids > 0 then
         try('HINCRBY', key .. ':stat', 'acked', #ids)
         acks[#acks + 1] = { lot, ids, mine }
+        for k = 1, lot.several and #ids or 0 do
+            local m = ARGV[lot.at + mine[k]]
+            if sub(m, #lot.queue + 4, #lot.queue + 5) ~= '1/' then
+                try('SET', key .. ':by:' .. ids[k], match(m, '[^/]*$'), 'PX',
+                    BY_MS)
+            end
+        end
     end
+end
+
+local time = format('%.0f', now)
+local plain = all and not fifos and not logged and how == '0'
+for l = 1, #lots do
+    local lot = lots[l]
+    local key, at, n = base .. lot.queue, lot.at, lot.n
+    local r = plain and not lot.several and
+        try('HDEL', key .. ':body', unpack(ARGV, at + n + 1, at + 2 * n))
+    if type(r) == 'number' then
+        try('HINCRBY', key .. ':stat', 'acked', ARGV[at])
+        for j = 1, n do
+            out[o + j] = 1
+        end
+    else
+        look_at(lot, key)
+    end
+    o = o + n
     if lot.free then
         served[#served + 1] = time
         served[#served + 1] = lot.queue

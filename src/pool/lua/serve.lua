@@ -26,11 +26,26 @@ local limit, each, room = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]
 local nonce = '/' .. ARGV[2] .. '.' .. ARGV[3]
 local dead, spread, how = false, true, ARGV[4]
 local out, names, due, put, gone, quiet = {}, {}, {}, {}, {}, {}
--- To make text of a time costs more than to look it up.
-local logged, times = false, {}
-local busy_at = string.format('%.0f', now + BUSY_MS)
+-- Numbers are dear as arguments: their text is made once.
+local logged, texts = false, {}
+local function text(n)
+    local t = texts[n]
+    if not t then
+        t = format('%.0f', n)
+        texts[n] = t
+    end
+    return t
+end
+local busy_at = text(now + BUSY_MS)
 
+-- Of a usual queue all but how long it hides are the same.
+local plain_conf = { '1', false, false, '0', '0', '0', '0' }
 local function settings(key)
+--#include "queue/usual.lua"
+    if hide then
+        plain_conf[3] = hide
+        return plain_conf
+    end
     return call('HMGET', key .. ':conf', 'created', 'gone', 'hide', 'receives',
                 'ttl', 'fifo', 'events')
 end
@@ -84,30 +99,29 @@ local function choose(queue, key, list, stat, head, conf, hide, max)
     return pick()
 end
 
--- The usual one; nil: nothing is left of it.
+-- The usual one.  What is taken together expires in its order, a thousandth
+-- after another.
+local after = {}
 local function take(queue, key, list, stat, head, got, hide)
     local fifo, n, lot = false, 0, { 0, hide }
 --#include "queue/entries.lua"
     local bodies = call('HMGET', key .. ':body', unpack(ids))
-    local score = now + hide
-    local first = times[score] or string.format('%.0f', score)
-    times[score] = first
-    for i = 1, #ids do
+    local first, d, all = text(now + hide), #due, #ids
+    for i = 1, all do
         if bodies[i] then
-            lot[n + 3], lot[n + 4] = got[i], bodies[i]
-            n = n + 2
+            local k = n / 2
+            after[k] = after[k] or format('.%03d', k)
+            due[d + 1] = first .. after[k]
+            lot[n + 3], lot[n + 4], due[d + 2] = got[i], bodies[i], got[i]
+            n, d = n + 2, d + 2
         end
     end
     if n > 0 then
-        call('HINCRBY', stat, 'recv', n / 2)
+        call('HINCRBY', stat, 'recv', text(n / 2))
     end
-    call('LTRIM', list, #ids, -1)
-    for i = 3, n + 2, 2 do
-        due[#due + 1] = i == 3 and first or score + (i - 3) / 2000
-        due[#due + 1] = lot[i]
-    end
-    if n < 2 * #ids then
-        call('HINCRBY', stat, 'lost', #ids - n / 2)
+    call('LTRIM', list, text(all), '-1')
+    if n < 2 * all then
+        call('HINCRBY', stat, 'lost', all - n / 2)
     end
     return lot
 end
@@ -121,7 +135,7 @@ end
 local function allowed(queue, key, stat, conf)
     if not conf[1] or conf[2] then
         -- Kept: its keys may be on their way to another node.
-        later(queue, now + WRONG_MS)
+        later(queue, text(now + WRONG_MS))
         return 0
     end
     local st = call('HMGET', stat, 'recv', 'acked', 'back', 'wait')
@@ -148,7 +162,7 @@ local function turn(queue, score)
     end
     local hide = tonumber(ARGV[5])
     hide = hide > 0 and hide or tonumber(conf[3])
-    local got, fifo = call('LRANGE', list, 0, max), conf[6] == '1'
+    local got, fifo = call('LRANGE', list, '0', text(max)), conf[6] == '1'
     local more, lot, plain = #got > max, nil, false
     if #got == 0 then
         gone[#gone + 1] = queue
@@ -169,13 +183,16 @@ local function turn(queue, score)
         local n = limit > 1 and conf[4] == '0' and #got or
             fresh > 0 and fresh or 1
         more = more or n < #got
-        lot = take(queue, key, list, stat, head, { unpack(got, 1, n) }, hide)
+        for i = #got, n + 1, -1 do
+            got[i] = nil
+        end
+        lot = take(queue, key, list, stat, head, got, hide)
         plain = true
     end
     local n = (#lot - 2) / 2
     if more then
-        later(queue, (n == 0 or (limit > 1 and fly + n < limit)) and now + 1 or
-              busy_at)
+        later(queue, (n == 0 or (limit > 1 and fly + n < limit)) and
+              text(now + 1) or busy_at)
     else
         gone[#gone + 1] = queue
     end
@@ -205,8 +222,8 @@ local want = tonumber(ARGV[1])
 for _ = 1, ROUNDS do
     local left = want - #names
     local all = left > 0 and room > 0 and
-        call('ZRANGEBYSCORE', work, '-inf', now, 'WITHSCORES', 'LIMIT', 0,
-             left) or {}
+        call('ZRANGEBYSCORE', work, '-inf', text(now), 'WITHSCORES', 'LIMIT',
+             '0', text(left)) or {}
     for i = 1, #all, 2 do
         local ok, e = pcall(turn, all[i], all[i + 1])
         if not ok then
@@ -232,7 +249,7 @@ if #due > 0 then
     call('ZADD', KEYS[1], unpack(due))
 end
 call('SET', base .. 's:' .. ARGV[2], ARGV[3] .. ' ' ..
-     string.format('%.0f', now) .. ' ' .. table.concat(names, ' '), 'PX',
+     text(now) .. ' ' .. table.concat(names, ' '), 'PX',
      LANE_MS)
 if ticked then
     call('SET', base .. 'clock', ticked)

@@ -4,11 +4,15 @@
 -- KEYS   1 due
 -- ARGV   1 queue   2 events   3 '1': asked before, and the answer was lost
 --        4 '1': a fifo queue's
---        5 how many of them are dead letters
+--        5 how many of them are dead letters; '+' behind it: some were received
+--          more than once
 --        6... n members, then their n ids, of a fifo queue then their n groups
 -- result [] all are done; else for each 1 done, 0 the receipt is stale
 --
--- in flight -> done.  Asked again, a message that is gone counts as done.
+-- in flight -> done.  Asked again, a message that is gone counts as done, unless
+-- it is known to be another receipt's doing: by whom one is done that had several
+-- is kept for a minute.
+local BY_MS = '60000'
 local argv, due = ARGV, KEYS[1]
 local queue, how, fifo = argv[1], argv[2], argv[4] == '1'
 local key = base .. queue
@@ -49,12 +53,18 @@ for i = 1, n do
         end
     end
 end
-local ids, dead, out = { unpack(argv, 6 + n, 5 + 2 * n) }, argv[5] + 0, {}
+local ids, dead, out = { unpack(argv, 6 + n, 5 + 2 * n) }, tonumber(argv[5]), {}
+local several = not dead
+dead = dead or tonumber(sub(argv[5], 1, -2))
 if mine then
     local bad = 0
     for i = 1, n do
         local again = argv[3] == '1' and
             call('HEXISTS', key .. ':body', ids[i]) == 0
+        if again then
+            local by = call('MGET', key .. ':by:' .. ids[i])[1]
+            again = not by or by == match(argv[5 + i], '[^/]*$')
+        end
         out[i] = again and 1 or 0
     end
     ids, dead = {}, 0
@@ -79,6 +89,12 @@ if type(r) == 'table' then
         call('ZADD', due, 0, argv[5 + (mine and mine[j] or j)])
     end
     return r
+end
+for j = 1, several and #ids or 0 do
+    local m = argv[5 + (mine and mine[j] or j)]
+    if sub(m, 1, 1) == 'x' or sub(m, #queue + 4, #queue + 5) ~= '1/' then
+        try('SET', key .. ':by:' .. ids[j], match(m, '[^/]*$'), 'PX', BY_MS)
+    end
 end
 if #ids > dead then
     try('HINCRBY', key .. ':stat', 'acked', #ids - dead)

@@ -1,8 +1,9 @@
 -- again.lua: what a receive that was done before was given and still has: from
--- `done`, the first of its scores, `nonce`, `head`, `key`, `fifo` and
--- `dead` to `out`.
-local all = call('ZRANGEBYSCORE', KEYS[1], done,
-                 string.format('%.3f', done + 0.999))
+-- `done`, which begins by the first of its scores, `nonce`, `head`, `key`, `fifo`
+-- and `dead` to `out`.
+local first = match(done, '^%d+')
+local all = call('ZRANGEBYSCORE', KEYS[1], first,
+                 string.format('%.3f', first + 0.999))
 for i = 1, #all do
     local m = all[i]
     if sub(m, -#nonce) == nonce and sub(m, 1, #head) == head then

@@ -44,7 +44,7 @@ local function conf_of(queue)
     if not c then
         local v = try('HMGET', base .. queue .. ':conf', 'created', 'gone',
                       'receives', 'fifo', 'events')
-        c = { there = v[1] and not v[2], gone = v[2], max = tonumber(v[3] or '0'),
+        c = { there = v[1] and not v[2], max = tonumber(v[3] or '0'),
               fifo = v[4] == '1', log = v[5] == '1' }
         c.sound = c.there and sound(queue, c.fifo)
         confs[queue] = c
@@ -184,9 +184,6 @@ local function sort_in(all, member)
     local kind = sub(member, 1, 1)
     local queue = sub(member, 3, find(member, '/', 3, true) - 1)
     local c = conf_of(queue)
-    if c.gone then
-        return
-    end
     local entry = sub(member, #queue + 4)
     local to
     if kind == 'd' then
@@ -202,7 +199,8 @@ local function sort_in(all, member)
     end
     if not c.sound or
         (c.fifo and not sound_group(queue, parts(entry, true))) then
-        -- Never dropped: somebody may set its keys right.
+        -- Never dropped: somebody may set its keys right, and one who removes
+        -- the queue looks for it here.
         call('ZADD', KEYS[1], now + RETRY_MS, member)
         return
     end

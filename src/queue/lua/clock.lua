@@ -8,7 +8,8 @@
 -- unnoticed, and delays what is due by no more than that.  It never shows less
 -- than 13 digits, also where the server's begins at 1970.
 local t = call('TIME')
-local at = t[1] * 1000 + (t[2] - t[2] % 1000) / 1000
+local us = t[2] + 0
+local at = t[1] * 1000 + (us - us % 1000) / 1000
 local off, ticked = at < 1e12 and 1e12 or 0, not kept
 if kept and kept ~= t[1] then
     local p = find(kept, ' ', 1, true) or #kept + 1

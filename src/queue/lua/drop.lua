@@ -41,8 +41,9 @@ local function forget(entries)
     end
 end
 
-local function shorten(list)
-    local got = call('LRANGE', list, 0, ARGV[3] - 1)
+local max = tonumber(ARGV[3])
+local function shorten(list, most)
+    local got = call('LRANGE', list, 0, most - 1)
     call('LTRIM', list, #got, -1)
     forget(got)
     return #got
@@ -52,8 +53,11 @@ end
 local function groups()
     local dropped, all = 0, call('LRANGE', key .. ':ready', 0, 99)
     for i = 1, #all do
+        if dropped >= max then
+            break
+        end
         local list = key .. ':g:' .. all[i]
-        dropped = dropped + shorten(list)
+        dropped = dropped + shorten(list, max - dropped)
         if call('LLEN', list) == 0 then
             call('LREM', key .. ':ready', 1, all[i])
         end
@@ -73,10 +77,10 @@ if what == 'mark' then
     try('ZREM', base .. 'work', queue)
     return { 0, 0 }
 elseif what == 'dead' then
-    return { shorten(key .. ':dead'), call('LLEN', key .. ':dead') }
+    return { shorten(key .. ':dead', max), call('LLEN', key .. ':dead') }
 elseif what == 'ready' then
     local out = fifo and groups() or
-        { shorten(key .. ':ready'), call('LLEN', key .. ':ready') }
+        { shorten(key .. ':ready', max), call('LLEN', key .. ':ready') }
     unlist()
     return out
 elseif what == 'due' then

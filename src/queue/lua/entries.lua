@@ -1,14 +1,21 @@
 -- entries.lua: what stood at the head of a list as members of due: from `got`,
 -- `head`, `nonce`, `dead` and `fifo` to `ids` and, in its place, `got`.
 --
--- Most entries are "0/<13 digits>/<id>".
+-- Most entries are "0/<13 digits>/<id>", and those that were sent together are
+-- alike up to the id.
 local ids = { unpack(got) } -- it need not grow
-local fresh = head .. '1/'
+local fresh, last, front = head .. '1/', nil, nil
 for i = 1, #got do
     local entry = got[i]
-    if not dead and sub(entry, 1, 2) == '0/' then
-        ids[i] = sub(entry, 17)
-        got[i] = fresh .. sub(entry, 3) .. nonce
+    local start = sub(entry, 1, 16)
+    if start ~= last then
+        last = start
+        front = not dead and sub(start, 1, 2) == '0/' and
+            fresh .. sub(start, 3)
+    end
+    if front then
+        local id = sub(entry, 17)
+        ids[i], got[i] = id, front .. id .. nonce
     else
         local p = find(entry, '/', 1, true)
         local q = p + 14

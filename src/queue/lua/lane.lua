@@ -4,7 +4,12 @@
 -- A lane has one call under way.  A call that comes twice is done once; one that
 -- comes after a later one is not done at all: `done` is nil, what was written
 -- down, or 'late'.
-local LANE_MS = '3600000'
+--
+-- A lane is remembered for an hour at least.  To say so costs as much as to write
+-- its value, so the frequent scripts end the value by `age`, which changes every
+-- 1000 seconds, and keep the time to live of one that ends by the same.
+local LANE_MS = '4600000'
+local age = sub(t[1], 1, -4)
 local done
 if was then
     local p = find(was, ' ', 1, true)

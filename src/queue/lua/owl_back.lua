@@ -16,34 +16,34 @@ local function give_back(ids)
     end
 end
 
--- The message of a receipt that is over; nil: there is none.
-local function expired(zset, r)
-    if call('ZREM', zset, r) == 0 then
-        return nil
-    end
-    local id = call('HGET', receipt, r)
-    call('HDEL', receipt, r)
-    return id and call('EXISTS', base .. 'msg:' .. id) == 1 and id
-end
-
--- What is due, at most so many of each; how many came back.
+-- What is due, at most so many of each; how many came back.  All is read before
+-- the first write: a message that somebody else overwrote stops it there.  A
+-- receipt is in both sets when a Go process hid a dead letter that leat received.
 local function reap(limit)
-    local back, late, dead = {}, {}, {}
+    local back, late, dead, seen = {}, {}, {}, {}
     local due = call('ZRANGEBYSCORE', inflight, '-inf', now, 'LIMIT', 0, limit)
-    for i = 1, #due do
-        local id = expired(inflight, due[i])
-        if id and call('HGET', base .. 'msg:' .. id, 'rc') == '0' then
-            late[#late + 1] = id
-        elseif id then
-            back[#back + 1] = id
+    local over = call('ZRANGEBYSCORE', hidden, '-inf', now, 'LIMIT', 0, limit)
+    for i = 1, #due + #over do
+        local r = due[i] or over[i - #due]
+        local id = not seen[r] and call('HGET', receipt, r)
+        local rc = id and call('HGET', base .. 'msg:' .. id, 'rc')
+        local to = i > #due and dead or rc == '0' and late or back
+        if rc or id and call('EXISTS', base .. 'msg:' .. id) == 1 then
+            to[#to + 1] = id
         end
+        seen[r] = true
     end
-    due = call('ZRANGEBYSCORE', hidden, '-inf', now, 'LIMIT', 0, limit)
-    for i = 1, #due do
-        dead[#dead + 1] = expired(hidden, due[i]) or nil
+    if #due > 0 then
+        call('ZREM', inflight, unpack(due))
+        call('HDEL', receipt, unpack(due))
+    end
+    if #over > 0 then
+        call('ZREM', hidden, unpack(over))
+        call('HDEL', receipt, unpack(over))
     end
     for i = 1, #late do
         call('RPUSH', ready, late[i])
+        tell('requeued', late[i])
     end
     push_front(dlq, dead)
     give_back(back)

@@ -14,7 +14,6 @@ local how = ARGV[2]
 local what, bad = ARGV[5], 0
 local hiding = what == 'hide' or what == 'fail'
 local out, back, worn, lie = {}, {}, {}, {}
-call('PERSIST', inflight)
 
 -- Kept with the message, which redowl does not mind.
 local function note_why(id)
@@ -29,7 +28,7 @@ local function hide(r)
     call('ZADD', zset, now + tonumber(ARGV[6]), r)
 end
 
-local function leave(r, id)
+local function leave(r, id, rc)
     local key = base .. 'msg:' .. id
     call('HDEL', receipt, r)
     call('ZREM', inflight, r)
@@ -41,7 +40,7 @@ local function leave(r, id)
     elseif what == 'bury' then
         worn[#worn + 1] = id
     else
-        local rc = tonumber(call('HGET', key, 'rc')) or 0
+        rc = tonumber(rc) or 0
         if what == 'free' and rc > 0 then
             call('HSET', key, 'rc', rc - 1)
         end
@@ -49,16 +48,25 @@ local function leave(r, id)
     end
 end
 
+-- All is read before the first write: see reap.
+local ids, rcs, seen = {}, {}, {}
 for i = 8, #ARGV do
-    local r, n = ARGV[i], 1
-    local id = call('HGET', receipt, r)
+    local r = ARGV[i]
+    local id = (hiding or not seen[r]) and call('HGET', receipt, r)
+    ids[i] = id
+    rcs[i] = id and call('HGET', base .. 'msg:' .. id, 'rc')
+    seen[r] = true
+end
+call('PERSIST', inflight)
+for i = 8, #ARGV do
+    local r, id, n = ARGV[i], ids[i], 1
     if id then
         note_why(id)
     end
     if id and hiding then
         hide(r)
     elseif id then
-        leave(r, id)
+        leave(r, id, rcs[i])
     elseif ARGV[3] ~= '1' or hiding then
         n = 0
         bad = bad + 1

@@ -1,4 +1,9 @@
 -- owl_fetch.lua: a message as it is handed out, see queue/redowl_pack.h.
+local function number(s)
+    local n = tonumber(s) or 0
+    return n >= 0 and n < 1e15 and n or 0
+end
+
 local function fetch(id)
     local m = call('HMGET', base .. 'msg:' .. id, 'body', 'attrs', 'rc',
                    'created_at_ms', 'reason')
@@ -6,7 +11,7 @@ local function fetch(id)
         return nil
     end
     return { id = id, body = m[1] or '', attrs = m[2] or 'null',
-             rc = tonumber(m[3]) or 0, created = tonumber(m[4]) or 0,
+             rc = number(m[3]), created = number(m[4]),
              reason = m[5] or '' }
 end
 

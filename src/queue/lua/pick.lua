@@ -1,9 +1,16 @@
 -- pick.lua: a receive that looks at each message: of a fifo queue, or where
 -- some are too old or were received too often.  A part of take.lua, behind
 -- tell.lua and back.lua.  `spread`: they are to expire in their order.
+--
+-- Those that are dropped on the way do not make an empty answer, but where they
+-- are very many: then the answer is [1, ...] and there is more.
 local DROPPED_AT_ONCE = 1000
 local function pick()
     local entries, ids, old, worn = {}, {}, {}, {}
+
+    local function enough()
+        return #old + #worn >= DROPPED_AT_ONCE
+    end
 
     -- What becomes of an entry that was at the head; true: it is received.
     local function sort_out(entry)
@@ -24,8 +31,22 @@ local function pick()
         return true
     end
 
+    -- The first of a group that is received, if any; what is left of the group
+    -- when many were dropped is to be looked at later.
+    local function first_of(group, rest)
+        local entry
+        repeat
+            entry = not enough() and call('LPOP', key .. ':g:' .. group)
+        until not entry or sort_out(entry)
+        if entry then
+            call('HSET', key .. ':busy', group, ids[#ids])
+        elseif enough() and call('LLEN', key .. ':g:' .. group) > 0 then
+            rest[#rest + 1] = group
+        end
+    end
+
     local function look()
-        local some = call('LRANGE', list, 0, max - 1)
+        local some, rest = call('LRANGE', list, 0, max - 1), {}
         if #some == 0 then
             return 0
         end
@@ -36,17 +57,14 @@ local function pick()
         end
         call('LTRIM', list, #some, -1)
         for i = 1, #some do
-            local entry = some[i]
             if grouped then
-                repeat
-                    entry = call('LPOP', key .. ':g:' .. some[i])
-                until not entry or sort_out(entry)
-                if entry then
-                    call('HSET', key .. ':busy', some[i], ids[#ids])
-                end
+                first_of(some[i], rest)
             else
-                sort_out(entry)
+                sort_out(some[i])
             end
+        end
+        if #rest > 0 then
+            push(true, list, rest)
         end
         return #some
     end
@@ -58,14 +76,14 @@ local function pick()
     call('LLEN', key .. ':dead')
     call('HLEN', key .. ':busy')
     call('PERSIST', KEYS[1])
-    -- What is dropped on the way does not make an empty answer.
     local n
     repeat
         n = look()
-    until #ids > 0 or n == 0 or #old + #worn >= DROPPED_AT_ONCE
+    until #ids > 0 or n == 0 or enough()
     save_clock()
 
-    local out, due, lost = { 0, hide }, {}, 0
+    local more = #ids == 0 and call('LLEN', list) > 0
+    local out, due, lost = { more and 1 or 0, hide }, {}, 0
     if #ids > 0 then
         local bodies = call('HMGET', key .. ':body', unpack(ids))
         for i = 1, #ids do

@@ -1,5 +1,7 @@
 --#include "queue/base.lua"
-local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
+local lane = base .. 's:' .. ARGV[2]
+local both = call('MGET', base .. 'clock', lane)
+local kept, was = both[1], both[2]
 --#include "queue/clock.lua"
 --#include "queue/lane.lua"
 -- send.lua: messages without anything of their own, into a queue that is not
@@ -52,10 +54,12 @@ for i = 7, #argv, 2 do
 end
 
 local n = (#argv - 5) / 2
-call('HINCRBY', key .. ':stat', 'sent', n)
+-- Numbers are dear as arguments.
+local stamp = format('%d', now)
+call('HINCRBY', key .. ':stat', 'sent', format('%d', n))
 local r = try('HSET', key .. ':body', unpack(argv, 6))
 if type(r) == 'number' then
-    local rest = '0/' .. format('%d', now) .. '/'
+    local rest = '0/' .. stamp .. '/'
     if delay > 0 then
         local list, when = {}, format('%d', now + delay)
         rest = 'd/' .. queue .. '/' .. rest
@@ -86,11 +90,16 @@ if delay > 0 then
     call('HINCRBY', key .. ':stat', 'late', n)
 elseif r == n then
     try('PUBLISH', key .. ':ready', '')
-    if try('ZADD', base .. 'work', 'NX', now, queue) == 1 then
+    if try('ZADD', base .. 'work', 'NX', stamp, queue) == 1 then
         try('PUBLISH', sub(base, 1, find(base, ':{q/', 1, true)) .. 'work', '')
     end
 end
-call('SET', base .. 's:' .. ARGV[2], ARGV[3] .. ' ', 'PX', LANE_MS)
+local note = argv[3] .. ' ' .. age
+if was and sub(was, -#age) == age then
+    call('SET', lane, note, 'KEEPTTL')
+else
+    call('SET', lane, note, 'PX', LANE_MS)
+end
 if ticked then
     call('SET', base .. 'clock', ticked)
 end

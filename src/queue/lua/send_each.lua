@@ -40,39 +40,46 @@ call('HLEN', key .. ':stat')
 call('LLEN', key .. ':ready')
 call('HLEN', key .. ':busy')
 call('ZCARD', KEYS[1])
-local function memory(dedup)
-    return key .. ':dd:' .. conf[1] .. ':' .. dedup
+local memory, groups = {}, {}
+local remember = key .. ':dd:' .. conf[1] .. ':'
+for i = 6, #ARGV, 6 do
+    local dedup, group = ARGV[i + 3], ARGV[i + 2]
+    if dedup ~= '' then
+        memory[#memory + 1] = remember .. dedup
+    end
+    if fifo and not groups[group] then
+        call('LLEN', key .. ':g:' .. group)
+        groups[group] = true
+    end
 end
 
--- The first id, as long as it is to be remembered: the key's own time is that
--- of a clock that may have been ahead for a moment.
-local function remembered(dedup)
-    local found = call('GET', memory(dedup))
+-- The first ids, as long as they are to be remembered: the key's own time is
+-- that of a clock that may have been ahead for a moment.
+local remembered = #memory > 0 and call('MGET', unpack(memory)) or {}
+for i = 1, #memory do
+    local found = remembered[i]
     local p = found and find(found, '/', 1, true)
-    return p and tonumber(sub(found, 1, p - 1)) > now and sub(found, p + 1)
-end
-for i = 6, #ARGV, 6 do
-    if fifo then
-        call('LLEN', key .. ':g:' .. ARGV[i + 2])
-    end
+    remembered[i] = p and tonumber(sub(found, 1, p - 1)) > now and
+        sub(found, p + 1)
 end
 
 -- The duplicates; of a call that was done before, those it found then.  A lane
 -- whose memory is gone (see send.lua) may have sent any of them before.
 local forgot = not was and ARGV[3] ~= '1'
-local out, new, seen, longest = { 0, 0 }, {}, {}, 0
+local out, new, seen, ids, longest, k = { 0, 0 }, {}, {}, {}, 0, 0
 for i = 6, #ARGV, 6 do
     local id, dedup, first = ARGV[i], ARGV[i + 3], false
     if dedup ~= '' then
-        first = seen['d' .. dedup] or remembered(dedup)
-        first = first ~= id and first
-        seen['d' .. dedup] = seen['d' .. dedup] or id
+        k = k + 1
+        local known = remembered[k]
+        first = seen[dedup] or not (done and known == id) and known
+        seen[dedup] = seen[dedup] or id
     end
     if not first and (ARGV[i + 5] == '1' or forgot) and not done and
-        (seen['i' .. id] or call('HEXISTS', key .. ':body', id) == 1) then
+        (ids[id] or call('HEXISTS', key .. ':body', id) == 1) then
         first = id
     end
-    seen['i' .. id] = true
+    ids[id] = true
     local delay = tonumber(ARGV[i + 4])
     delay = delay < 0 and tonumber(conf[3]) or delay
     longest = delay > longest and delay or longest
@@ -91,35 +98,49 @@ end
 
 call('HINCRBY', key .. ':stat', 'sent', #new)
 save_clock()
-local list, late = {}, 0
+local list, begun, bodies, late = {}, {}, {}, 0
+-- What is behind one that is delayed waits, too.
+local after = fifo and tonumber(call('HGET', key .. ':stat', 'late') or '0') > 0
 local function hide(entry, delay)
     local when, number = now + delay, ''
     if fifo then
         local last = tonumber(call('HGET', key .. ':stat', 'last') or '0')
         when = when < last and last or when
+        out[2] = when - now > out[2] and when - now or out[2]
+        after = true
         call('HSET', key .. ':stat', 'last', when)
-        number = string.format('%016.0f/',
-                               call('HINCRBY', key .. ':stat', 'number', 1))
+        number = format('%016.0f/',
+                        call('HINCRBY', key .. ':stat', 'number', 1))
     end
     call('ZADD', KEYS[1], when, 'd/' .. queue .. '/' .. number .. entry)
     late = late + 1
 end
 for j = 1, #new do
+    bodies[2 * j - 1], bodies[2 * j] = ARGV[new[j]], ARGV[new[j] + 1]
+end
+call('HSET', key .. ':body', unpack(bodies))
+local sent, till = '0/' .. now .. '/', format('%.0f/', now + conf[7])
+for j = 1, #new do
     local i = new[j]
     local id, group, dedup, delay = ARGV[i], ARGV[i + 2], ARGV[i + 3], seen[i]
-    local entry = '0/' .. now .. '/' ..
-        (fifo and #group .. '/' .. group .. '/' or '') .. id
-    call('HSET', key .. ':body', id, ARGV[i + 1])
+    local entry = fifo and sent .. #group .. '/' .. group .. '/' .. id or
+        sent .. id
     if dedup ~= '' then
-        call('SET', memory(dedup), string.format('%.0f/', now + conf[7]) .. id,
-             'PX', conf[7])
+        call('SET', remember .. dedup, till .. id, 'PX', conf[7])
     end
-    if delay > 0 then
+    if delay > 0 or after then
         hide(entry, delay)
-    elseif fifo then
-        put_in_group(queue, group, entry, false)
-    else
+    elseif not fifo then
         list[#list + 1] = entry
+    elseif call('RPUSH', key .. ':g:' .. group, entry) == 1 then
+        begun[#begun + 1] = group
+    end
+end
+-- As put_in_group does it for one.
+local busy = #begun > 0 and call('HMGET', key .. ':busy', unpack(begun))
+for j = 1, #begun do
+    if not busy[j] then
+        list[#list + 1] = begun[j]
     end
 end
 if #list > 0 and call('RPUSH', key .. ':ready', unpack(list)) == #list then

@@ -1,5 +1,7 @@
 --#include "queue/base.lua"
-local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
+local lane = base .. 's:' .. ARGV[2]
+local both = call('MGET', base .. 'clock', lane)
+local kept, was = both[1], both[2]
 --#include "queue/clock.lua"
 --#include "queue/lane.lua"
 -- take.lua: receive.
@@ -12,11 +14,13 @@ local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
 -- result [0, hidden for ms, member, message, member, message, ...]; a member of
 --        due is the receipt: see back.lua.  From the dead letters each message
 --        is followed by why it is there, or ''
+--        [1, ...] there is more, though none came with this one
 --        [-1] no such queue
 --
 -- ready -> in flight, dead (too many receives) or dropped (too old); dead ->
 -- in flight.  All members of a call have one score and end by lane and number:
--- whoever asks again with the same finds what he was given.
+-- whoever asks again with the same finds what he was given, and gets nothing
+-- else.
 --
 -- The usual case, no fifo and nothing special, is plain code at the end; it
 -- writes once it has read all it needs.  Redis refuses ZADD at maxmemory unless
@@ -48,19 +52,17 @@ local score = format('%d', now + hide)
 -- Asked before: once more what is still there of it.
 if done then
     local out = { 0, hide }
-    if done == 'late' then
-        return out
-    end
+    if done ~= 'late' then
 --#include "queue/again.lua"
-    if #out > 2 then
-        return out
     end
+    return out
 end
 
 -- Numbers are dear as arguments: where they are known as strings, as such.
-local got = call('LRANGE', list, '0', max - 1)
-if #got == 0 and (ARGV[7] == '0' or #call('ZRANGEBYSCORE', KEYS[1], '-inf',
-                                          now, 'LIMIT', 0, 1) == 0) then
+local got = call('LRANGE', list, '0', format('%d', max - 1))
+if #got == 0 and (ARGV[7] == '0' or
+    #call('ZRANGEBYSCORE', KEYS[1], '-inf', format('%d', now), 'LIMIT', '0',
+          '1') == 0) then
     if not dead then
         try('ZREM', base .. 'work', queue)
     end
@@ -133,7 +135,12 @@ if n > 0 then
 end
 call('LTRIM', list, #got == max and ARGV[5] or #got, '-1')
 if n > 0 then
-    call('SET', base .. 's:' .. ARGV[2], ARGV[3] .. ' ' .. score, 'PX', LANE_MS)
+    local note = ARGV[3] .. ' ' .. score .. ' ' .. age
+    if was and sub(was, -#age) == age then
+        call('SET', lane, note, 'KEEPTTL')
+    else
+        call('SET', lane, note, 'PX', LANE_MS)
+    end
 end
 if #got < max and not dead then
     try('ZREM', base .. 'work', queue)

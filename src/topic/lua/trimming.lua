@@ -22,7 +22,7 @@
 --                       and that are no groups of the topic
 -- result {"?", name...}   the server has groups that were not named: read the
 --                         names again; nothing was done
---        {taken, more, length, holder, limit, cut, wait, state...}
+--        {taken, more, length, holder, limit, cut, wait, want, state...}
 --        taken   entries that went
 --        more    "1" there may be more to take now, else "0"
 --        length  entries that are left
@@ -30,6 +30,7 @@
 --        limit   the last id that may go by age and number, "" none
 --        cut     the last id that is to go whatever the number, "" none
 --        wait    milliseconds until the oldest will be too old, "" unknown
+--        want    what cut would be if no group held anything back
 --        state   of each group: "0" counts, "1" abandoned and counts, "2"
 --                detached now, "3" detached before
 -- states the oldest entries and their bodies -> gone; a group -> detached
@@ -56,7 +57,7 @@ local now = math.floor(now_us() / 1000)
 
 local facts = stream_facts(LOG)
 if not facts then
-    return {0, '0', 0, '', '', '', ''}
+    return {0, '0', 0, '', '', '', '', ''}
 end
 
 -- So that no call takes long: a node has some kilobytes, or one entry that may
@@ -180,17 +181,16 @@ end
 -- ---- what is to go --------------------------------------------------------
 
 local limit = how ~= 'force' and low or facts['last-generated-id']
-local cut = ''
+local want = ''
+if max_age and now > max_age then
+    want = string.format('%.0f-%s', now - max_age - 1, LAST_SEQ)
+end
+local cut = want ~= '' and above(want, limit) and limit or want
 local function up_to(id)
-    if cut == '' or above(id, cut) then
-        cut = id
-    end
+    cut = (cut == '' or above(id, cut)) and id or cut
+    want = (want == '' or above(id, want)) and id or want
 end
 
-if max_age and now > max_age then
-    local old = string.format('%.0f-%s', now - max_age - 1, LAST_SEQ)
-    up_to(above(old, limit) and limit or old)
-end
 if forget == 'all' and low then
     up_to(low)
 end
@@ -230,7 +230,10 @@ end
 
 -- ---- what went with it ----------------------------------------------------
 
-local first = redis.call('XRANGE', LOG, '-', '+', 'COUNT', 1)[1]
+local first = facts['first-entry']
+if taken > 0 then
+    first = redis.call('XRANGE', LOG, '-', '+', 'COUNT', 1)[1]
+end
 
 -- Bodies of entries that are gone, also of those that somebody deleted; how
 -- many.  To free a hundred takes a millisecond.
@@ -257,4 +260,4 @@ if first and max_age and not above(first[1], limit) then
 end
 local more = most > 0 and (taken >= most or dropped >= BODIES_MOST)
 return {taken, more and '1' or '0', length, holder, limit, cut, wait,
-        unpack(states)}
+        want, unpack(states)}
