@@ -116,6 +116,7 @@ typedef struct pool_shard {
 } pool_shard;
 
 typedef struct pool_taking pool_taking;
+typedef struct pool_settling pool_settling;
 
 typedef struct pool_source {
     leat_source base;
@@ -132,6 +133,7 @@ typedef struct pool_source {
     _Atomic int64_t pace_ns; /* how long a handler takes, lately            */
     pthread_t settler;
     bool settler_started;
+    pool_settling *settling; /* its room */
 
     /* the receiver's own */
     pool_shard shards[LEAT__QUEUE_SHARDS];
@@ -203,6 +205,10 @@ int leat__pool_take(pool_source *s, size_t queues, leat_delivery **out, int max,
 
 /* ---- settle.c --------------------------------------------------------- */
 
+/* The settler's room.  Made beforehand: without memory there is the more to
+ * be given back. */
+pool_settling *leat__pool_settling_new(leat_error *err);
+void leat__pool_settling_free(pool_settling *t);
 void *leat__pool_settler(void *source);
 leat_code leat__pool_extend(pool_source *s, leat_delivery *const *d, size_t n,
                             int64_t ms, leat_code *outcome, leat_error *err);

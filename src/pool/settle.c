@@ -30,13 +30,14 @@ enum {
 
 /* One script's worth: slots `from` up to `to` of the settling. */
 typedef struct sending {
-    struct settling *of;
+    struct pool_settling *of;
     size_t from, to;
     char again[2];
     char ms[LEAT__NUMBER];
 } sending;
 
-typedef struct settling {
+typedef struct pool_settling settling;
+struct pool_settling {
     pool_source *s;
     pool_slot *slot[POOL_SETTLE_MAX];
     size_t n;
@@ -55,7 +56,17 @@ typedef struct settling {
                     POOL_SETTLE_MAX * (QUEUE_HEAD + 3)];
     size_t used;
     char counts[POOL_SETTLE_MAX][8];
-} settling;
+};
+
+pool_settling *leat__pool_settling_new(leat_error *err)
+{
+    return leat__zalloc(sizeof(pool_settling), err);
+}
+
+void leat__pool_settling_free(pool_settling *t)
+{
+    leat__free(t);
+}
 
 static const char *const words[] = { [POOL_WAIT] = "wait",
                                      [POOL_LATE] = "late",
@@ -361,21 +372,12 @@ static void tell(settling *t)
         leat__waiter_poke(s->waiter);
 }
 
-/* Without memory for its room it waits for some: settlements do not fail. */
-static settling *room(pool_source *s)
-{
-    settling *t;
-    while (!(t = leat__zalloc(sizeof *t, NULL)))
-        leat__cond_wait(&s->work, &s->lock, leat__deadline_ns(100));
-    t->s = s;
-    return t;
-}
-
 void *leat__pool_settler(void *source)
 {
     pool_source *s = source;
+    settling *t = s->settling;
+    t->s = s;
     pthread_mutex_lock(&s->lock);
-    settling *t = room(s);
     while (!s->closing || s->first) {
         if (!collect_locked(t)) {
             leat__cond_wait(&s->work, &s->lock, INT64_MAX);
@@ -388,7 +390,6 @@ void *leat__pool_settler(void *source)
         pthread_mutex_lock(&s->lock);
     }
     pthread_mutex_unlock(&s->lock);
-    leat__free(t);
     return NULL;
 }
 
@@ -460,10 +461,9 @@ leat_code leat__pool_extend(pool_source *s, leat_delivery *const *d, size_t n,
 
 void leat__pool_release(pool_source *s)
 {
-    settling *t = leat__zalloc(sizeof *t, NULL);
-    if (!t)
-        return;
-    t->s = s;
+    settling *t = s->settling; /* its thread has ended */
+    t->n = 0;
+    t->bad = (leat_error){ 0 };
     t->deadline_ns = leat__deadline_ns(RELEASE_MS);
     leat__list *all[] = { &s->lots, &s->fresh };
     for (size_t k = 0; k < 2; k++) {
@@ -479,5 +479,4 @@ void leat__pool_release(pool_source *s)
         leat__log(&s->opts.log, LEAT_LOG_INFO,
                   "pool '%s': what was out comes back when its time is over",
                   s->prefix);
-    leat__free(t);
 }

@@ -328,6 +328,7 @@ static void source_free(pool_source *s)
     free_lots(&s->fresh);
     leat__pool_queues_free(s);
     leat__pool_taking_free(s->taking);
+    leat__pool_settling_free(s->settling);
     pthread_cond_destroy(&s->outcome);
     pthread_cond_destroy(&s->work);
     pthread_mutex_destroy(&s->lock);
@@ -372,7 +373,8 @@ static leat_code make_parts(pool_source *s, leat_error *err)
     for (size_t i = 0; i < sizeof r; i++)
         snprintf(s->lane + 2 * i, 3, "%02x", r[i]);
     s->taking = leat__pool_taking_new(err);
-    if (!s->taking)
+    s->settling = s->taking ? leat__pool_settling_new(err) : NULL;
+    if (!s->settling)
         return LEAT_ENOMEM;
     leat__key_put(&channel, "%s:work", s->prefix);
     s->waiter = leat__waiter_open(waker, leat__key_bytes(&channel), err);

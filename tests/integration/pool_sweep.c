@@ -4,7 +4,8 @@
  * LEAT_LONG=1 all.
  *
  * One that fails costs a try, not a message: all is still handled, in its
- * order.  Nothing is left over.
+ * order.  Where memory has ended for good the pool can be stopped, and the next
+ * one finds all that is left.  Nothing is left over.
  */
 #include "pool_help.h"
 #include "support/allocfail.h"
@@ -154,6 +155,12 @@ static void any_one_allocation_may_fail(void **state)
     sweep(false);
 }
 
+static void memory_may_end_at_any_allocation(void **state)
+{
+    (void)state;
+    sweep(true);
+}
+
 static void any_one_system_call_may_fail(void **state)
 {
     (void)state;
@@ -179,6 +186,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         queue_test(any_one_allocation_may_fail),
+        queue_test(memory_may_end_at_any_allocation),
         queue_test(any_one_system_call_may_fail),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
