@@ -40,7 +40,8 @@
 enum {
     POOL_QUEUES_MAX = 2000,    /* taken in one go, and ahead of workers   */
     POOL_IN_FLIGHT = 4096,     /* messages                                */
-    POOL_TAKE_MAX = 2048,      /* and of them in one go                   */
+    POOL_TAKE_MAX = 2048,      /* and of them in one go,                  */
+    POOL_TAKE_BYTES = 1 << 26, /* or about so much                        */
     POOL_SETTLE_MAX = 4096,    /* messages in one go                      */
     POOL_DUE_MAX = 20000,      /* settlements without outcome             */
     POOL_TURN_MAX = 256,       /* messages of a queue where nobody waits  */

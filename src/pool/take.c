@@ -36,10 +36,11 @@ typedef struct shard_turn {
     size_t argc;
     char number[LEAT__NUMBER], count[LEAT__NUMBER], room[LEAT__NUMBER];
     char hide[LEAT__NUMBER], limit[LEAT__NUMBER], each[LEAT__NUMBER];
+    char bytes[LEAT__NUMBER];
     int64_t asked_ns;
 } shard_turn;
 
-enum { HEAD = 8 };
+enum { HEAD = 9 };
 
 struct pool_taking {
     shard_turn turn[SHARDS];
@@ -441,6 +442,8 @@ static void plan_turn(pool_source *s, shard_turn *turn, size_t room)
     a[5] = leat__arg_int(turn->limit, s->opts.queue_workers);
     a[6] = leat__arg_int(turn->each, leat__pool_slice(s));
     a[7] = leat__arg_int(turn->room, (int64_t)room);
+    a[8] = leat__arg_int(turn->bytes,
+                         POOL_TAKE_BYTES / POOL_TAKE_MAX * (int64_t)room);
     turn->argc = HEAD;
 }
 

@@ -651,6 +651,77 @@ static void a_queue_that_cannot_be_served_hinders_no_other(void **state)
     leat_queue_close(good);
 }
 
+static leat_verdict weigh(leat_ctx *x, void *arg)
+{
+    atomic_fetch_add((_Atomic size_t *)arg, leat_ctx_msg(x)->body.n);
+    wait_nap(1);
+    return LEAT_ACK;
+}
+
+/* More than is taken at once: nothing is too large for it together. */
+static void large_messages_are_taken_a_few_at_a_time(void **state)
+{
+    (void)state;
+    enum { QUEUES = 3, EACH = 40, SIZE = 1000 * 1000 };
+    static char body[SIZE];
+    leat_queue *q[QUEUES];
+    _Atomic size_t got = 0;
+    for (int i = 0; i < QUEUES; i++) {
+        q[i] = queue_nr("large", i, NULL);
+        for (int k = 0; k < EACH; k++) {
+            leat_msg m = { .body = leat_mem(body, SIZE) };
+            must(leat_queue_send(q[i], &m, NULL, NULL, err));
+        }
+    }
+    leat_pool *p = pool_of(weigh, &got, NULL);
+    wait_until(atomic_load(&got) == (size_t)QUEUES * EACH * SIZE, LONG_MS);
+    stop(p);
+    for (int i = 0; i < QUEUES; i++) {
+        assert_int_equal(stats(q[i]).acked, EACH);
+        assert_int_equal(stats(q[i]).requeued, 0);
+        leat_queue_close(q[i]);
+    }
+}
+
+/* Messages that serve.lua gives of queue a, of 10 that are a megabyte each. */
+static size_t served(const char *bytes, const char *number)
+{
+    leat__key due;
+    const leat_reply *r;
+    leat_conn *conn = leat_client_lend(client, LONG_MS, NULL);
+    assert_non_null(conn);
+    leat__key_shard(&due, "leat", leat__queue_shard("a"), "due");
+    leat_bytes key = leat__key_bytes(&due);
+    const leat_bytes args[] = { leat_str("1"),    leat_str("0123456789abcdef"),
+                                leat_str(number), leat_str("0"),
+                                leat_str("0"),    leat_str("99"),
+                                leat_str("32"),   leat_str("32"),
+                                leat_str(bytes) };
+    must(leat__script_call(conn, &leat__script_pool_serve, &key, 1, args, 9, &r,
+                           err));
+    assert_int_equal(leat_reply_len(r), 4);
+    size_t n = (leat_reply_len(leat_reply_at(r, 3)) - 2) / 2;
+    leat_client_return(client, conn);
+    return n;
+}
+
+static void what_is_taken_at_once_has_a_bound_of_bytes(void **state)
+{
+    (void)state;
+    enum { SIZE = 1000 * 1000 };
+    static char body[SIZE];
+    leat_queue *q = queue_of("a", NULL);
+    leat_msg m = { .body = leat_mem(body, SIZE) };
+    for (int i = 0; i < 10; i++)
+        must(leat_queue_send(q, &m, NULL, NULL, err));
+    assert_int_equal(served("1", "1"), 1);
+    assert_int_equal(served("2500000", "2"), 3);
+    assert_int_equal(stats(q).visible, 6);
+    assert_int_equal(served("64000000", "3"), 6);
+    assert_int_equal(stats(q).in_flight, 10);
+    leat_queue_close(q);
+}
+
 /* What done.lua, asked once more, says of a receipt of queue a: how many
  * numbers, of which the second is the receipt's. */
 static size_t done_again(leat_bytes receipt, int64_t *outcome)
@@ -744,6 +815,8 @@ int main(void)
         queue_test(slow_handlers_keep_what_they_have),
         queue_test(groups_of_a_fifo_queue_keep_their_order),
         queue_test(a_queue_that_cannot_be_served_hinders_no_other),
+        queue_test(large_messages_are_taken_a_few_at_a_time),
+        queue_test(what_is_taken_at_once_has_a_bound_of_bytes),
         queue_test(what_another_receipt_has_done_is_not_called_ours),
         queue_test(wrong_options_are_refused),
     };

@@ -10,7 +10,8 @@ local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
 --        6 so many of a queue are handled at once; 1: in their order, and
 --          nothing of it is in flight elsewhere
 --        7 so many messages of a queue   8 so many of all
---        9... queue, messages: those with a number of their own
+--        9 so many bytes of all are enough, but a message at least
+--        10... queue, messages: those with a number of their own
 -- result [queue, what, age, messages, ...]: messages as take.lua tells them;
 --        what: '' or 'f' a fifo queue, 'l' its events are logged, 'e' it cannot
 --        be served and messages is why; age: for how many ms it waited
@@ -21,8 +22,10 @@ local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
 -- received before and came back is given out alone: should it be that which
 -- kills its handler, then no other is blamed.
 local BUSY_MS, WRONG_MS, ROUNDS = 500, 5000, 4
+local AT_ONCE = 33554432 -- bytes that are read and may be left
 local work = base .. 'work'
-local limit, each, room = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local at_once, each, room = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local bytes = tonumber(ARGV[9])
 local nonce = '/' .. ARGV[2] .. '.' .. ARGV[3]
 local dead, spread, how = false, true, ARGV[4]
 local out, names, due, put, gone, quiet = {}, {}, {}, {}, {}, {}
@@ -38,16 +41,16 @@ local function text(n)
 end
 local busy_at = text(now + BUSY_MS)
 
--- Of a usual queue all but how long it hides are the same.
-local plain_conf = { '1', false, false, '0', '0', '0', '0' }
+-- Of a usual queue only two may differ.
+local plain_conf = { '1', false, false, '0', '0', '0', '0', false }
 local function settings(key)
 --#include "queue/usual.lua"
     if hide then
-        plain_conf[3] = hide
+        plain_conf[3], plain_conf[8] = hide, limit
         return plain_conf
     end
     return call('HMGET', key .. ':conf', 'created', 'gone', 'hide', 'receives',
-                'ttl', 'fifo', 'events')
+                'ttl', 'fifo', 'events', 'max')
 end
 
 local function add(queue, fifo, log, age, messages)
@@ -96,16 +99,22 @@ local function choose(queue, key, list, stat, head, conf, hide, max)
 --#include "queue/tell.lua"
 --#include "queue/back.lua"
 --#include "queue/pick.lua"
-    return pick()
+    return pick(max * tonumber(conf[8]) > bytes and bytes)
 end
 
 -- The usual one.  What is taken together expires in its order, a thousandth
 -- after another.
 local after = {}
-local function take(queue, key, list, stat, head, got, hide)
-    local fifo, n, lot = false, 0, { 0, hide }
+local function take(queue, key, list, stat, head, got, hide, limit)
+    local fifo, n, lot, ROOM = false, 0, { 0, hide }, bytes
 --#include "queue/entries.lua"
-    local bodies = call('HMGET', key .. ':body', unpack(ids))
+    local bodies
+    if #ids * limit <= ROOM then
+        bodies = call('HMGET', key .. ':body', unpack(ids))
+    else
+        local step = math.ceil(AT_ONCE / limit)
+--#include "queue/bodies.lua"
+    end
     local first, d, all = text(now + hide), #due, #ids
     for i = 1, all do
         if bodies[i] then
@@ -127,7 +136,7 @@ local function take(queue, key, list, stat, head, got, hide)
 end
 
 local own = {}
-for i = 9, #ARGV, 2 do
+for i = 10, #ARGV, 2 do
     own[ARGV[i]] = tonumber(ARGV[i + 1])
 end
 
@@ -143,12 +152,12 @@ local function allowed(queue, key, stat, conf)
     if fly > 0 and st[4] and tonumber(st[4]) > now then
         later(queue, st[4])
         return 0
-    elseif fly >= limit then
+    elseif fly >= at_once then
         later(queue, busy_at)
         return 0
     end
     local max = own[queue] or each
-    max = limit > 1 and max > limit - fly and limit - fly or max
+    max = at_once > 1 and max > at_once - fly and at_once - fly or max
     return max < room and max or room, fly
 end
 
@@ -177,24 +186,27 @@ local function turn(queue, score)
     end
     if fifo or conf[5] ~= '0' or (conf[4] ~= '0' and fresh == 0) then
         lot = choose(queue, key, list, stat, head, conf, hide,
-                     (fifo or limit > 1 or fresh > 0) and max or 1)
+                     (fifo or at_once > 1 or fresh > 0) and max or 1)
         more = call('LLEN', list) > 0
     else
-        local n = limit > 1 and conf[4] == '0' and #got or
+        local n = at_once > 1 and conf[4] == '0' and #got or
             fresh > 0 and fresh or 1
         more = more or n < #got
         for i = #got, n + 1, -1 do
             got[i] = nil
         end
-        lot = take(queue, key, list, stat, head, got, hide)
-        plain = true
+        lot = take(queue, key, list, stat, head, got, hide, tonumber(conf[8]))
+        more, plain = more or #got < n, true
     end
     local n = (#lot - 2) / 2
     if more then
-        later(queue, (n == 0 or (limit > 1 and fly + n < limit)) and
+        later(queue, (n == 0 or (at_once > 1 and fly + n < at_once)) and
               text(now + 1) or busy_at)
     else
         gone[#gone + 1] = queue
+    end
+    for i = 4, #lot, 2 do
+        bytes = bytes - #lot[i]
     end
     if n > 0 then
         room = room - n
@@ -221,7 +233,7 @@ call('PERSIST', KEYS[1])
 local want = tonumber(ARGV[1])
 for _ = 1, ROUNDS do
     local left = want - #names
-    local all = left > 0 and room > 0 and
+    local all = left > 0 and room > 0 and bytes > 0 and
         call('ZRANGEBYSCORE', work, '-inf', text(now), 'WITHSCORES', 'LIMIT',
              '0', text(left)) or {}
     for i = 1, #all, 2 do
@@ -233,7 +245,7 @@ for _ = 1, ROUNDS do
             out[#out + 1] = 0
             out[#out + 1] = type(e) == 'table' and e.err or tostring(e)
         end
-        if room == 0 then
+        if room == 0 or bytes <= 0 then
             break
         end
     end

@@ -1,9 +1,9 @@
 -- bodies.lua: the messages of `ids` to `bodies`, as many as make an answer of ROOM
 -- bytes, and one at least; the others are taken out of `ids` and `got`.
 --
--- In steps, as all may be as large as `limit`: then the first is half of it.
+-- In steps, the first of `step`: all may be as large as the queue allows.
 bodies = { unpack(ids) } -- it need not grow
-local n, k, room, step = #ids, 0, ROOM, math.ceil(ROOM / 2 / limit)
+local n, k, room = #ids, 0, ROOM
 while k < n do
     local part = call('HMGET', key .. ':body',
                       unpack(ids, k + 1, k + step < n and k + step or n))

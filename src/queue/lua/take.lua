@@ -105,6 +105,7 @@ local bodies, all = nil, #got
 if all * limit <= ROOM then
     bodies = call('HMGET', key .. ':body', unpack(ids))
 else
+    local step = math.ceil(ROOM / 2 / limit)
 --#include "queue/bodies.lua"
 end
 local n = 0
