@@ -326,7 +326,7 @@ static const column ls_columns[] = {
 static int list_queue(cli *c, leat_client *client, const char *name,
                       output *out, bool *over)
 {
-    leat_queue_stats s;
+    leat_queue_stats s = { 0 };
     leat_error err = { 0 };
     leat_queue_opts o = queue_opts(c);
     leat_queue *q = leat_queue_open(client, name, &o, &err);

@@ -155,7 +155,7 @@ int run_queue_purge(cli *c)
 static char *contents(cli *c, leat_client *client, int *code)
 {
     leat_error err = { 0 };
-    leat_queue_stats s;
+    leat_queue_stats s = { 0 };
     leat_queue_opts o = queue_opts(c);
     leat_queue *q = leat_queue_open(client, c->args[0], &o, &err);
     leat_code got = q ? leat_queue_stats_get(q, &s, &err) : err.code;

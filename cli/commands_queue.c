@@ -276,7 +276,8 @@ static const option queue_pool_options[] = {
                     "those behind it overtake it."),
     { "count", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
       "End after this many messages." },
-    TIME("until-idle", NULL, "End when nothing came for so long."),
+    TIME("until-idle", NULL,
+         "End when nothing came for so long; what is delayed longer stays."),
     { 0 },
 };
 

@@ -143,8 +143,8 @@ typedef struct leat_queue_item {
 typedef struct leat_queue_batch leat_queue_batch;
 
 typedef struct leat_receive_opts {
-    int max;               /* 0: 1; at most LEAT_QUEUE_BATCH, and 400 of a   */
-                           /* fifo queue come at once                        */
+    int max;               /* 0: 1; at most LEAT_QUEUE_BATCH, of which come  */
+                           /* as many as have 32 MiB, 400 of a fifo queue    */
     int64_t wait_ms;       /* for the first                                  */
     int64_t visibility_ms; /* 0: the queue's                                 */
     bool dead;             /* from the dead letters, hidden as others are    */

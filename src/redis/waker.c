@@ -51,6 +51,7 @@ struct leat__waker {
     int event;
     pthread_mutex_t lock;
     leat__map channels;
+    bool changed; /* what is to be listened to, since the thread looked */
     bool closing;
 };
 
@@ -69,6 +70,16 @@ static void raise_event(int fd)
 static void tell_thread(leat__waker *w)
 {
     raise_event(w->event);
+}
+
+/* Only then are all channels looked at: a message costs the same with many. */
+static bool take_changed(leat__waker *w)
+{
+    pthread_mutex_lock(&w->lock);
+    bool changed = w->changed;
+    w->changed = false;
+    pthread_mutex_unlock(&w->lock);
+    return changed;
 }
 
 static void hint_locked(leat__waiter *q)
@@ -164,7 +175,9 @@ static leat_code change(leat__waker *w, leat_conn *conn, bool want, size_t *n,
 static leat_code adjust(leat__waker *w, leat_conn *conn, leat_error *err)
 {
     size_t on = 0, off = 0;
-    leat_code rc;
+    leat_code rc = LEAT_OK;
+    if (!take_changed(w))
+        return rc;
     do {
         rc = change(w, conn, true, &on, err);
         if (rc == LEAT_OK)
@@ -211,6 +224,7 @@ static void lost(leat__waker *w)
         ch->subscribed = false;
         hint_channel_locked(ch);
     }
+    w->changed = true;
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -342,6 +356,7 @@ leat__waiter *leat__waiter_open(leat__waker *w, leat_bytes channel,
     if (q->channel) {
         leat__list_push(&q->channel->waiters, &q->link);
         q->hint = q->channel->subscribed;
+        w->changed = true;
     }
     pthread_mutex_unlock(&w->lock);
     if (!q->channel) {
@@ -360,6 +375,7 @@ void leat__waiter_close(leat__waiter *q)
     leat__waker *w = q->waker;
     pthread_mutex_lock(&w->lock);
     leat__link_remove(&q->link);
+    w->changed = true;
     pthread_mutex_unlock(&w->lock);
     tell_thread(w);
     pthread_cond_destroy(&q->hinted);

@@ -186,6 +186,55 @@ static void what_is_too_old_is_dropped_in_steps(void **state)
     }
 }
 
+/* Each a million bytes; 34 of them are more than an answer has. */
+static void send_large(leat_queue *q, int n)
+{
+    static char body[1000000];
+    char group[16];
+    for (int i = 0; i < n; i++) {
+        snprintf(group, sizeof group, "%d", i);
+        leat_queue_send_opts o = { .group = leat_str(group) };
+        must(leat_queue_send(q, &(leat_msg){ .body = leat_mem(body, 1000000) },
+                             &o, NULL, err));
+    }
+}
+
+static int take_large(leat_queue *q, const leat_receive_opts *o)
+{
+    leat_queue_batch *b = take(q, o);
+    int n = (int)leat_queue_batch_count(b);
+    ack(q, b);
+    leat_queue_batch_free(b);
+    return n;
+}
+
+static void an_answer_has_a_bound_of_bytes(void **state)
+{
+    enum { N = 50, ROOM = 34 };
+    const leat_queue_opts how[] = {
+        { .no_reaper = true },
+        { .no_reaper = true, .max_receives = 3 },
+        { .no_reaper = true, .fifo = true },
+    };
+    const leat_receive_opts all = { .max = LEAT_QUEUE_BATCH };
+    (void)state;
+    for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+        redis_flush(server);
+        leat_queue *q = queue_of("orders", &how[i]);
+        send_large(q, N);
+        leat_queue_batch *b = leat_queue_peek(q, LEAT_QUEUE_BATCH, false, NULL);
+        assert_non_null(b);
+        assert_int_equal(leat_queue_batch_count(b), ROOM);
+        leat_queue_batch_free(b);
+        assert_int_equal(take_large(q, &all), ROOM);
+        assert_int_equal(redis_int(server, "ZCARD leat:{q/41}:work"), 1);
+        assert_int_equal(take_large(q, &all), N - ROOM);
+        assert_int_equal(redis_int(server, "ZCARD leat:{q/41}:work"), 0);
+        conserved(q);
+        leat_queue_close(q);
+    }
+}
+
 /* ---- order ------------------------------------------------------------ */
 
 static void nothing_overtakes_what_is_delayed_in_its_group(void **state)
@@ -462,6 +511,7 @@ int main(void)
         queue_test(a_removed_queue_leaves_no_group_behind),
         queue_test(what_expires_while_its_queue_is_removed_leaves_nothing),
         queue_test(what_is_too_old_is_dropped_in_steps),
+        queue_test(an_answer_has_a_bound_of_bytes),
         queue_test(nothing_overtakes_what_is_delayed_in_its_group),
         queue_test(a_dedup_id_is_remembered_though_its_message_is_done),
         queue_test(letters_of_equal_ids_are_both_moved),

@@ -10,8 +10,8 @@ local kept = call('MGET', base .. 'clock')[1]
 --        receipts
 --        [-1] no such queue
 --
--- Reads only, but for the clock.  Of a fifo queue: of each group that may be
--- served, its first.
+-- Reads only, but for the clock, and no more than makes an answer of 32 MiB.
+-- Of a fifo queue: of each group that may be served, its first.
 local queue = ARGV[1]
 local key = base .. queue
 local conf = call('HMGET', key .. ':conf', 'created', 'gone', 'fifo')
@@ -21,16 +21,17 @@ end
 local dead, fifo = ARGV[3] == '1', conf[3] == '1'
 local got = call('LRANGE', key .. (dead and ':dead' or ':ready'), 0,
                  ARGV[2] - 1)
-local out = { 0, 0 }
+local out, room = { 0, 0 }, 33554432
 for i = 1, #got do
-    local entry = got[i]
-    if fifo and not dead then
+    local entry = room > 0 and got[i]
+    if entry and fifo and not dead then
         entry = call('LINDEX', key .. ':g:' .. entry, 0)
     end
     if entry then
         local _, id = parts(entry, fifo)
         local body = call('HGET', key .. ':body', id)
         if body then
+            room = room - #body
             out[#out + 1] = (dead and 'x/' or 'v/') .. queue .. '/' .. entry ..
                 '/-'
             out[#out + 1] = body

@@ -1,15 +1,16 @@
 -- pick.lua: a receive that looks at each message: of a fifo queue, or where
 -- some are too old or were received too often.  A part of take.lua, behind
--- tell.lua and back.lua.  `spread`: they are to expire in their order.
+-- tell.lua and back.lua.  `spread`: they are to expire in their order; `room`:
+-- the bytes that are enough for an answer, nil: it cannot be too large.
 --
 -- Those that are dropped on the way do not make an empty answer, but where they
 -- are very many: then the answer is [1, ...] and there is more.
 local DROPPED_AT_ONCE = 1000
-local function pick()
+local function pick(room)
     local entries, ids, old, worn = {}, {}, {}, {}
 
     local function enough()
-        return #old + #worn >= DROPPED_AT_ONCE
+        return #old + #worn >= DROPPED_AT_ONCE or room and room <= 0
     end
 
     -- What becomes of an entry that was at the head; true: it is received.
@@ -28,11 +29,12 @@ local function pick()
         entries[#entries + 1] = (rc + 1) .. sub(entry, p)
         local _, id = parts(entry, fifo)
         ids[#ids + 1] = id
+        room = room and room - call('HSTRLEN', key .. ':body', id)
         return true
     end
 
     -- The first of a group that is received, if any; what is left of the group
-    -- when many were dropped is to be looked at later.
+    -- when it is enough is to be looked at later.
     local function first_of(group, rest)
         local entry
         repeat
@@ -59,6 +61,8 @@ local function pick()
         for i = 1, #some do
             if grouped then
                 first_of(some[i], rest)
+            elseif enough() then
+                rest[#rest + 1] = some[i]
             else
                 sort_out(some[i])
             end

@@ -23,21 +23,24 @@ local kept, was = both[1], both[2]
 -- else.
 --
 -- The usual case, no fifo and nothing special, is plain code at the end; it
--- writes once it has read all it needs.  Redis refuses ZADD at maxmemory unless
+-- writes once it has read all it needs.  An answer has a bound of bytes, too:
+-- there may be more than came with it.  Redis refuses ZADD at maxmemory unless
 -- something was written before: then a PERSIST, which changes nothing, is.
 local queue = ARGV[1]
 local key = base .. queue
 --#include "queue/usual.lua"
 local max, dead, how = tonumber(ARGV[5]), ARGV[8] == '1', ARGV[4]
 local most, ttl, fifo, log = 0, 0, false, false
+local ROOM = 33554432
 if not hide then
     local conf = call('HMGET', key .. ':conf', 'created', 'gone', 'hide',
-                      'receives', 'ttl', 'fifo', 'events')
+                      'receives', 'ttl', 'fifo', 'events', 'max')
     if not conf[1] or conf[2] then
         return { -1 }
     end
     hide, most, ttl = tonumber(conf[3]), tonumber(conf[4]), tonumber(conf[5])
     fifo, log = conf[6] == '1', conf[7] == '1'
+    limit = tonumber(conf[8])
 end
 if ARGV[6] ~= '0' then
     hide = tonumber(ARGV[6])
@@ -84,7 +87,7 @@ if choosy or #got == 0 then
     if #got == 0 then
         return with_told({ 0, hide })
     elseif choosy then
-        local out = pick()
+        local out = pick(max * limit > ROOM and ROOM)
         if call('LLEN', list) == 0 then
             try('ZREM', base .. 'work', queue)
         end
@@ -98,7 +101,12 @@ local due = { nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
               nil, nil, nil, nil, nil, nil, nil, nil, nil, nil }
 local out = { 0, hide, nil, nil, nil, nil, nil, nil, nil, nil, nil,
               nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil }
-local bodies = call('HMGET', key .. ':body', unpack(ids))
+local bodies, all = nil, #got
+if all * limit <= ROOM then
+    bodies = call('HMGET', key .. ':body', unpack(ids))
+else
+--#include "queue/bodies.lua"
+end
 local n = 0
 for i = 1, #ids do
     if bodies[i] then
@@ -142,7 +150,7 @@ if n > 0 then
         call('SET', lane, note, 'PX', LANE_MS)
     end
 end
-if #got < max and not dead then
+if all < max and all == #got and not dead then
     try('ZREM', base .. 'work', queue)
 end
 if n < 2 * #ids then
