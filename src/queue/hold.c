@@ -56,6 +56,7 @@ static void collect_locked(queue_holder *h, hold_lot *lot, int64_t now)
             continue;
         one->busy = true;
         lot->hold[lot->n] = one;
+        lot->outcome[lot->n] = LEAT_EUNKNOWN;
         lot->receipt[lot->n++] = one->receipt;
     }
 }

@@ -43,6 +43,7 @@ static bool collect_locked(queue_source *s, settle_lot *l)
         if (alike(slot, first)) {
             *at = slot->next;
             l->slot[l->n] = slot;
+            l->outcome[l->n] = LEAT_EUNKNOWN;
             l->receipt[l->n++] = slot->receipt;
         } else {
             kept = slot;
