@@ -18,7 +18,7 @@
  *
  * A queue's messages run one after another in their order, queues beside each
  * other, each in its turn: none is served a second time while another waits.  A
- * turn is one message; of handlers that are quick as many as fit into 2 ms, 32
+ * turn is one message; of handlers that are quick as many as fit into 2 ms, 64
  * at most, as to fetch them one by one would cost more than to handle them.
  * Any number of pools, in any number of processes, share the work; what a dead
  * one had comes back when its visibility runs out, first in its queue.

@@ -39,13 +39,13 @@
 
 enum {
     POOL_QUEUES_MAX = 2000,    /* taken in one go, and ahead of workers   */
-    POOL_IN_FLIGHT = 4096,     /* messages                                */
-    POOL_TAKE_MAX = 2048,      /* and of them in one go,                  */
+    POOL_IN_FLIGHT = 12288,    /* messages                                */
+    POOL_TAKE_MAX = 4096,      /* and of them in one go,                  */
     POOL_TAKE_BYTES = 1 << 26, /* or about so much                        */
     POOL_SETTLE_MAX = 4096,    /* messages in one go                      */
     POOL_DUE_MAX = 20000,      /* settlements without outcome             */
     POOL_TURN_MAX = 256,       /* messages of a queue where nobody waits  */
-    POOL_SLICE_MAX = 32,       /* and where others do                     */
+    POOL_SLICE_MAX = 64,       /* and where others do                     */
     POOL_SLICE_NS = 2000000,   /* its turn is over then                   */
     POOL_CANDIDATES = 64 * 64, /* that one look tells of, at most         */
     POOL_LATELY_MS = 100
@@ -151,6 +151,7 @@ typedef struct pool_source {
     leat__map queues;       /* name -> pool_queue                            */
     leat__list used;
     leat__list lots;
+    size_t held;       /* messages that were taken and are not over  */
     size_t busy;       /* queues (or messages, where they have no    */
                        /* order) that are with workers or before     */
     size_t lately[2];  /* that were done with in the last while, and */

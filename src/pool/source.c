@@ -60,6 +60,13 @@ static size_t refill_at(const pool_source *s, size_t max)
     return max > 4 * (size_t)s->opts.workers ? max / 2 : max - 1;
 }
 
+/* What is taken is handed out at once: while it waited here nobody would extend
+ * it. */
+static bool full(const pool_source *s)
+{
+    return s->held > POOL_IN_FLIGHT - POOL_TAKE_MAX;
+}
+
 /* So many queues more; 0: all that are wanted are here, and when few enough are
  * left the waiter is hinted. */
 static size_t wanted(pool_source *s, bool *interrupted)
@@ -70,7 +77,7 @@ static size_t wanted(pool_source *s, bool *interrupted)
     max = max < POOL_QUEUES_MAX ? max : POOL_QUEUES_MAX;
     size_t n = max > s->busy ? max - s->busy : 0;
     s->hungry = SIZE_MAX;
-    if (s->busy > refill_at(s, max) || s->due >= POOL_DUE_MAX) {
+    if (s->busy > refill_at(s, max) || s->due >= POOL_DUE_MAX || full(s)) {
         s->hungry = refill_at(s, max);
         n = 0;
     }
@@ -305,9 +312,14 @@ static void recycle(leat_source *base, leat_delivery *d)
     if (atomic_fetch_sub(&lot->refs, 1) > 1)
         return;
     pthread_mutex_lock(&s->lock);
+    bool was_full = full(s);
+    s->held -= lot->n;
+    was_full &= !full(s);
     lot->queue->out -= (unsigned)lot->n;
     leat__link_remove(&lot->link);
     pthread_mutex_unlock(&s->lock);
+    if (was_full)
+        leat__waiter_poke(s->waiter);
     leat__pool_lot_free(lot);
 }
 

@@ -468,7 +468,7 @@ static void add_call(pool_source *s, size_t *n, const leat__script *script,
 
 /* What expired comes back first, then those whose turn it is. */
 static size_t plan_turns(pool_source *s, size_t chosen, size_t queues,
-                         bool crowded)
+                         bool crowded, int max)
 {
     pool_taking *t = s->taking;
     size_t n = 0, used = 0;
@@ -483,7 +483,7 @@ static size_t plan_turns(pool_source *s, size_t chosen, size_t queues,
         if (!ask)
             continue;
         turn->queues = turn->queues > 0 ? turn->queues : 1;
-        size_t room = queues > 0 ? POOL_TAKE_MAX * turn->queues / queues : 1;
+        size_t room = queues > 0 ? (size_t)max * turn->queues / queues : 1;
         turn->args = t->args + used;
         plan_turn(s, turn, room > 0 ? room : 1);
         add_counts(s, turn, chosen, crowded);
@@ -524,6 +524,7 @@ static void take_lots(pool_source *s, shard_turn *t)
         for (size_t i = 0; i < lot->n; i++)
             fill(s, lot, i);
         s->busy += leat__pool_serial(s) ? 1 : lot->n;
+        s->held += lot->n;
         lot->out = lot->n;
     }
     pthread_mutex_unlock(&s->lock);
@@ -613,7 +614,8 @@ int leat__pool_take(pool_source *s, size_t queues, leat_delivery **out, int max,
     if (rc != LEAT_OK)
         return -1;
     size_t chosen = choose(s, &queues, &crowded);
-    size_t calls = plan_turns(s, chosen, queues, crowded);
+    int room = max < POOL_TAKE_MAX ? max : POOL_TAKE_MAX;
+    size_t calls = plan_turns(s, chosen, queues, crowded, room);
     if (calls > 0) {
         leat__queue_calls(s->client, s->taking->answers, calls, patience_ns(s));
         some = after_turns(s, calls, err, &rc);
