@@ -306,7 +306,7 @@ def shard(k, **settings):
                                "s:" + LANE)]
     keys += [base + "o:" + x for x in (
         "conf", "ready", "body", "dead", "stat", "why", "log", "busy", "g:a",
-        "g:b", "dd:1:x")]
+        "g:b", "dd:1:x", "by:id1")]
     return base, [["HSET", base + "o:conf",
                    *(y for x in conf.items() for y in x)]], keys
 
@@ -456,11 +456,11 @@ def queue_take(k):
 
 def pool_serve(k):
     """One at a time, many at once, worn ones, groups."""
-    for n, (settings, limit, ready) in enumerate((
-            ({}, 1, [entry(1), entry(2), entry(3)]),
-            ({}, 10, [entry(1), entry(2, 3), entry(3)]),
-            ({"receives": 2}, 1, [entry(1, 3), entry(2), entry(3)]),
-            ({"fifo": 1}, 1, ["a"]))):
+    for n, (settings, limit, size, ready) in enumerate((
+            ({}, 1, 1000, [entry(1), entry(2), entry(3)]),
+            ({}, 10, 1, [entry(1), entry(2, 3), entry(3)]),
+            ({"receives": 2}, 1, 1, [entry(1, 3), entry(2), entry(3)]),
+            ({"fifo": 1}, 1, 1000, ["a"]))):
         base, made, keys = shard(f"{k}{n}", **settings)
         group = [["RPUSH", base + "o:g:a", *(entry(i, group="a")
                                              for i in (1, 2, 3))]]
@@ -468,15 +468,17 @@ def pool_serve(k):
             *made, *bodies(base, 1, 2, 3), ["ZADD", base + "work", 1, "o"],
             ["RPUSH", base + "o:ready", *ready],
             *(group if settings.get("fifo") else [])], keys,
-            2, LANE, 1, "2", 0, limit, 2, 10)
+            2, LANE, 1, "2", 0, limit, 2, 10, size)
 
 
 def pool_done(k):
+    """The first was received before; groups."""
     base, made, keys = shard(k)
+    again = flying(1).replace("v/o/1/", "v/o/2/")
     yield queue_case(base, [
         *made, *bodies(base, 1, 2), ["ZADD", base + "work", LATER, "o"],
-        ["ZADD", base + "due", LATER, flying(1), LATER, flying(2)]], keys,
-        "2", "0", "1", "o", "l", "1", 2, flying(1), flying(2), "id1", "id2")
+        ["ZADD", base + "due", LATER, again, LATER, flying(2)]], keys,
+        "2", "0", "1", "o", "l+", "1", 2, again, flying(2), "id1", "id2")
     base, made, keys = shard(k + "f", fifo=1)
     yield queue_case(base, [
         *made, *bodies(base, 1, 2), ["HSET", base + "o:busy", "a", "id1"],
