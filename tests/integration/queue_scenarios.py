@@ -585,13 +585,17 @@ def j6_a_queue_removed_in_use_is_gone_and_can_be_made_anew(b):
         b.leave(w)
 
 
-# Not those that need a clock, cut off replicas too or change settings: of these
-# chaos/queue.py has some.
+# Not those that need a clock (E), cut off replicas too (C1) or change settings
+# (G): of these chaos/queue.py has some.
 ON_CLUSTER = (
     a1_a_consumer_killed_30_times,
     a2_a_kill_at_each_step_between_receive_and_ack,
     a4_a_stopped_receiver_deletes_nothing_when_it_wakes,
     a4_a_stopped_pool_changes_nothing_when_it_wakes,
+    a5_a_stop_shorter_than_the_visibility_changes_nothing,
+    a7_a_busy_handler_keeps_its_message_beyond_the_visibility,
+    a7_a_hold_keeps_a_message_beyond_the_visibility,
+    a9_what_a_consumer_had_that_died_for_ever_comes_to_another,
     a8_a_delay_longer_than_the_visibility,
     a11_a_consumer_asked_to_end_gives_back_at_once,
     b1_of_a_fifo_queue_too_and_the_order_holds,

@@ -55,17 +55,10 @@ local keep, most, how = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
 local groups = tonumber(ARGV[9])
 local now = math.floor(now_us() / 1000)
 
-local facts = stream_facts(LOG)
-if not facts then
+local length, large = redis.call('XLEN', LOG), redis.call('ZCARD', LARGE) > 0
+if length == 0 and redis.call('EXISTS', LOG) == 0 then
     return {0, '0', 0, '', '', '', '', ''}
 end
-
--- So that no call takes long: a node has some kilobytes, or one entry that may
--- be large.
-local length = tonumber(facts['length'])
-local dense = length / math.max(tonumber(facts['radix-tree-keys']), 1)
-local PAGE = dense < 2 and 5 or math.min(100, math.ceil(10 * dense))
-most = math.min(most, math.ceil(dense < 2 and NODES / 8 or NODES * dense))
 
 -- ---- who counts -----------------------------------------------------------
 
@@ -180,10 +173,21 @@ end
 
 -- ---- what is to go --------------------------------------------------------
 
-local limit = how ~= 'force' and low or facts['last-generated-id']
-local want = ''
+-- What the stream says of itself is dear; mostly there is nothing to take.
+local want, limit = '', how ~= 'force' and low or ''
 if max_age and now > max_age then
     want = string.format('%.0f-%s', now - max_age - 1, LAST_SEQ)
+end
+local PAGE
+if want ~= '' or forget ~= 'never' or
+   (max_entries and length > max_entries) then
+    local facts = stream_facts(LOG)
+    limit = limit ~= '' and limit or facts['last-generated-id']
+    -- So that no call takes long: a node has some kilobytes, or one entry that
+    -- may be large.
+    local dense = length / math.max(tonumber(facts['radix-tree-keys']), 1)
+    PAGE = dense < 2 and 5 or math.min(100, math.ceil(10 * dense))
+    most = math.min(most, math.ceil(dense < 2 and NODES / 8 or NODES * dense))
 end
 local cut = want ~= '' and above(want, limit) and limit or want
 local function up_to(id)
@@ -230,10 +234,8 @@ end
 
 -- ---- what went with it ----------------------------------------------------
 
-local first = facts['first-entry']
-if taken > 0 then
-    first = redis.call('XRANGE', LOG, '-', '+', 'COUNT', 1)[1]
-end
+local first = (large or max_age) and
+    redis.call('XRANGE', LOG, '-', '+', 'COUNT', 1)[1]
 
 -- Bodies of entries that are gone, also of those that somebody deleted; how
 -- many.  To free a hundred takes a millisecond.
@@ -252,7 +254,7 @@ local function drop_bodies()
     return dropped
 end
 
-local dropped = most > 0 and drop_bodies() or 0
+local dropped = most > 0 and large and drop_bodies() or 0
 local wait = ''
 if first and max_age and not above(first[1], limit) then
     local ms = tonumber(string.match(first[1], '^%d+'))
