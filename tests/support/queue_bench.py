@@ -168,7 +168,7 @@ class ClusterBench(QueueBench):
     def stop(cls):
         cls.rig_of_all.__exit__()
 
-    def server(self, **settings):
+    def server(self, *_config, **settings):
         ClusterBench.made += 1
         self.queue = f"orders-{self.made}"
         self.url = self.place.url
