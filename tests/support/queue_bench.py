@@ -4,9 +4,10 @@ As scenarios.py is for topics; its main() runs a file of scenarios with this.  O
 a cluster `redis` is the master that has the queue.
 """
 
+import os
 import random
 
-from chaos import Proxy, Redis, Rig, history_in, judge, wait_for
+from chaos import Clock, Proxy, Redis, Rig, history_in, judge, wait_for
 from queues import Audit, QueueWorker, Receipts, State, burials, key_of
 from scenarios import LONG, ends
 from topic_policies import Fates
@@ -43,6 +44,9 @@ class QueueBench:
         self.url = f"unix://{self.redis.path}"
         self.settings.update(settings)
         return self.redis
+
+    def clock(self):
+        return Clock(self.rig)
 
     def with_fates(self, **shares):
         """Messages fail; `most` is the queue's max_receives."""
@@ -155,20 +159,22 @@ class ClusterBench(QueueBench):
     """Three masters, a replica each, for all scenarios of a run; each has a
     queue of its own.  What is acknowledged is on the replica, too."""
 
-    rig_of_all = place = None
+    rig_of_all = place = clock_of_all = None
     made = 0
     kills = 2       # a master that is back waits for two seconds
 
     @classmethod
     def start(cls):
         cls.rig_of_all = Rig()
+        cls.clock_of_all = Clock(cls.rig_of_all)
+        os.environ.update(cls.clock_of_all.env)
         cls.place = Cluster(cls.rig_of_all, 3)
 
     @classmethod
     def stop(cls):
         cls.rig_of_all.__exit__()
 
-    def server(self, *_config, **settings):
+    def server(self, *_config, clock=None, **settings):
         ClusterBench.made += 1
         self.queue = f"orders-{self.made}"
         self.url = self.place.url
@@ -176,6 +182,9 @@ class ClusterBench(QueueBench):
         self.settings.update(settings, queue=self.queue, durability=3,
                              replicas=1)
         self.before = sum(1 for _ in history_in(self.redis.dir))
+
+    def clock(self):
+        return self.clock_of_all
 
     def proxy(self, _name=None):
         """The master's door."""
