@@ -288,8 +288,8 @@ def builds(sanitizers):
     tsan = Build(
         "tsan", "build-tsan", clang(), {"b_sanitize": "thread"} | static,
         suite="threads", slowness=3, env={
-            "TSAN_OPTIONS":
-            "halt_on_error=1:second_deadlock_stack=1" + found})
+            "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:"
+            f"suppressions={ROOT / 'tests/threads.supp'}" + found})
     return [plain, asan, tsan]
 
 
