@@ -15,7 +15,7 @@ static inline int open_one(void **state)
     (void)state;
     if (!redis_flush(server))
         return -1;
-    client = open_client(url, NULL);
+    client = open_client(url, &(leat_client_opts){ .timeout_ms = LONG_MS / 3 });
     return 0;
 }
 

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-enum { LONG_MS = 30000 };
+enum { LONG_MS = 60000 };
 
 static redis_server *server;
 static char url[256];

@@ -7,7 +7,7 @@
 
 #include "support/server.h"
 
-enum { LONG_MS = 30000 };
+enum { LONG_MS = 60000 };
 
 static leat_client *client;
 
