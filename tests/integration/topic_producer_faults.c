@@ -276,12 +276,12 @@ answers_that_are_swallowed_are_unknown_and_the_rest_goes_on(void **state)
     rig_close(&r);
 }
 
-static void hold_messages(void)
+/* After so many bytes nothing gets through. */
+static void hold_after(uint64_t bytes)
 {
     tcpfault_rule_add(proxy, &(tcpfault_rule){ .dir = TCPFAULT_UP,
-                                               .when = TCPFAULT_COMMAND,
-                                               .command = "XADD",
-                                               .n = 1,
+                                               .when = TCPFAULT_OFFSET,
+                                               .n = bytes,
                                                .action = TCPFAULT_HOLD,
                                                .times = 1 });
 }
@@ -292,7 +292,7 @@ static void a_slow_server_is_waited_for(void **state)
     (void)state;
     struct rig r = rig_open(301, NULL);
     connect_first(&r);
-    hold_messages();
+    hold_after(BIG);
     told_pad(r.l, 100000);
     publish_range(&r, 1, r.l->count);
     assert_code(leat_topic_flush(r.topic, 20, NULL), LEAT_ETIMEOUT);
@@ -311,9 +311,11 @@ static void what_did_not_leave_goes_out_on_the_next_connection(void **state)
     for (int round = 0; round < 4; round++) {
         struct rig r = rig_open(61, NULL);
         connect_first(&r);
-        hold_messages();
+        hold_after(BIG);
         told_pad(r.l, BIG);
+        uint64_t held = tcpfault_count(proxy).fired;
         publish_range(&r, 1, r.l->count);
+        wait_until(tcpfault_count(proxy).fired > held, SOON_MS);
         assert_code(leat_topic_flush(r.topic, 100, NULL), LEAT_ETIMEOUT);
         tcpfault_clear(proxy);
         tcpfault_drop(proxy, 0, round % 2);
@@ -341,7 +343,12 @@ static void what_is_late_on_an_old_connection_never_arrives(void **state)
     (void)state;
     struct rig r = rig_open_for(IMPATIENT_MS, 61, NULL);
     connect_first(&r);
-    hold_messages();
+    tcpfault_rule_add(proxy, &(tcpfault_rule){ .dir = TCPFAULT_UP,
+                                               .when = TCPFAULT_COMMAND,
+                                               .command = "XADD",
+                                               .n = 1,
+                                               .action = TCPFAULT_HOLD,
+                                               .times = 1 });
     publish_range(&r, 1, 21);
     settle(&r);
     assert_int_equal(r.l->unknown, 20);
