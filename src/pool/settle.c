@@ -100,13 +100,20 @@ static int by_script(const void *a, const void *b)
     return c != 0 ? c : compare((intptr_t)x, (intptr_t)y);
 }
 
+/* A queue may have been removed and made again as another. */
+static bool of_one_queue(const pool_slot *a, const pool_slot *b)
+{
+    const pool_lot *x = a->lot, *y = b->lot;
+    return x->queue == y->queue && x->fifo == y->fifo && x->log == y->log;
+}
+
 static bool one_script(const pool_slot *a, const pool_slot *b)
 {
     if (a->lot->queue->shard != b->lot->queue->shard)
         return false;
     if (a->verdict == POOL_ACK && b->verdict == POOL_ACK)
         return true;
-    return a->lot->queue == b->lot->queue && a->verdict == b->verdict &&
+    return of_one_queue(a, b) && a->verdict == b->verdict &&
            a->delay_ms == b->delay_ms && !a->reason && !b->reason;
 }
 
@@ -154,11 +161,11 @@ static leat_code read_changed(void *arg, const leat_reply *r, leat_error *err)
 }
 
 /* As done.lua has it. */
-static const char *what_of(const pool_queue *q, bool several)
+static const char *what_of(const pool_lot *lot, bool several)
 {
     static const char *const all[] = { "",  "f",  "l",  "fl",
                                        "+", "f+", "l+", "fl+" };
-    return all[(q->fifo ? 1 : 0) + (q->log ? 2 : 0) + (several ? 4 : 0)];
+    return all[(lot->fifo ? 1 : 0) + (lot->log ? 2 : 0) + (several ? 4 : 0)];
 }
 
 static void put(settling *t, leat_bytes b)
@@ -169,26 +176,27 @@ static void put(settling *t, leat_bytes b)
 /* One queue's part of what is done: slots a up to b. */
 static void put_queue(settling *t, size_t a, size_t b)
 {
-    const pool_queue *q = t->slot[a]->lot->queue;
+    const pool_lot *lot = t->slot[a]->lot;
     size_t n = b - a, at = t->used + QUEUE_HEAD;
     bool last = false, several = false;
     for (size_t i = 0; i < n; i++) {
         const pool_slot *slot = t->slot[a + i];
         leat__receipt r;
-        (void)leat__receipt_parse(slot->receipt, q->fifo, &r); /* it was one */
+        /* It was one when it was taken. */
+        (void)leat__receipt_parse(slot->receipt, lot->fifo, &r);
         t->args[at + i] = slot->receipt;
         t->args[at + n + i] = r.id;
-        if (q->fifo)
+        if (lot->fifo)
             t->args[at + 2 * n + i] = r.group;
         last |= slot->last;
         several |= slot->d.redelivered;
     }
     snprintf(t->counts[a], sizeof t->counts[a], "%zu", n);
-    put(t, leat_str(q->name));
-    put(t, leat_str(what_of(q, several)));
+    put(t, leat_str(lot->queue->name));
+    put(t, leat_str(what_of(lot, several)));
     put(t, leat_str(last ? "1" : "0"));
     put(t, leat_str(t->counts[a]));
-    t->used = at + n * (q->fifo ? 3 : 2);
+    t->used = at + n * (lot->fifo ? 3 : 2);
 }
 
 static void put_done(settling *t, sending *g)
@@ -198,7 +206,7 @@ static void put_done(settling *t, sending *g)
     put(t, leat_str(t->full ? "1" : "0"));
     for (size_t a = g->from, b; a < g->to; a = b) {
         for (b = a + 1; b < g->to; b++)
-            if (t->slot[b]->lot->queue != t->slot[a]->lot->queue)
+            if (!of_one_queue(t->slot[a], t->slot[b]))
                 break;
         put_queue(t, a, b);
     }
@@ -206,11 +214,11 @@ static void put_done(settling *t, sending *g)
 
 static void put_change(settling *t, sending *g, const char *how, int64_t ms)
 {
-    const pool_queue *q = t->slot[g->from]->lot->queue;
-    put(t, leat_str(q->name));
+    const pool_lot *lot = t->slot[g->from]->lot;
+    put(t, leat_str(lot->queue->name));
     put(t, leat_str(leat__pool_events(t->s)));
     put(t, leat_str(g->again));
-    put(t, leat_str(q->fifo ? "1" : "0"));
+    put(t, leat_str(lot->fifo ? "1" : "0"));
     put(t, leat_str(how));
     put(t, leat__arg_int(g->ms, ms));
     const char *reason = t->slot[g->from]->reason;

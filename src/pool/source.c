@@ -156,7 +156,7 @@ static pool_verdict verdict_of(const pool_source *s, const pool_slot *slot,
     }
     if (slot->delay_ms == 0)
         return POOL_BACK;
-    return s->opts.go_on && !slot->lot->queue->fifo ? POOL_LATE : POOL_WAIT;
+    return s->opts.go_on && !slot->lot->fifo ? POOL_LATE : POOL_WAIT;
 }
 
 static void count_locked(pool_queue *q, pool_verdict v)

@@ -294,28 +294,29 @@ static void fill(pool_source *s, pool_lot *lot, size_t i)
     leat__delivery_arm(d, &s->base, lot->until_ns);
 }
 
-static pool_queue *queue_of(pool_source *s, leat_bytes name, leat_bytes what,
-                            leat_error *err)
+static pool_queue *queue_of(pool_source *s, leat_bytes name, leat_error *err)
 {
     pthread_mutex_lock(&s->lock);
     pool_queue *q = leat__pool_queue_locked(s, name, err);
-    if (q) {
-        q->fifo = what.n > 0 && memchr(what.p, 'f', what.n);
-        q->log = what.n > 0 && memchr(what.p, 'l', what.n);
+    if (q)
         q->out++; /* it must not be forgotten before the lot is there */
-    }
     pthread_mutex_unlock(&s->lock);
     return q;
+}
+
+static bool says(leat_bytes what, char c)
+{
+    return what.n > 0 && memchr(what.p, c, what.n);
 }
 
 static leat_code read_lot(shard_turn *t, leat_bytes name, leat_bytes what,
                           const leat_reply *r, leat_error *err)
 {
     leat_code rc = leat__queue_expect(r, 2, err);
-    pool_queue *q = rc == LEAT_OK ? queue_of(t->s, name, what, err) : NULL;
+    pool_queue *q = rc == LEAT_OK ? queue_of(t->s, name, err) : NULL;
     if (!q)
         return rc == LEAT_OK ? LEAT_ENOMEM : rc;
-    leat_queue_batch *b = leat__batch_read(r, q->fifo, err);
+    leat_queue_batch *b = leat__batch_read(r, says(what, 'f'), err);
     size_t n = b ? leat_queue_batch_count(b) : 0;
     pool_lot *lot = NULL;
     if (b)
@@ -330,6 +331,8 @@ static leat_code read_lot(shard_turn *t, leat_bytes name, leat_bytes what,
         return LEAT_ENOMEM;
     }
     lot->queue = q;
+    lot->fifo = says(what, 'f');
+    lot->log = says(what, 'l');
     lot->batch = b;
     lot->n = n;
     int64_t hide = leat_reply_int(leat_reply_at(r, 1));
