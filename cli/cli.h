@@ -460,9 +460,11 @@ int group_fail(leat_client *client, const char *topic, const char *name,
 enum { POSITION_TEXT = 64 };
 const char *position_text(leat_position at, char out[POSITION_TEXT]);
 
-/* The same as a cell, null for zero; and a count, null where it is -1. */
+/* The same as a cell, null for zero; a count, null where it is -1; and a time
+ * or a bound, null where there is none. */
 void output_position(output *out, leat_position at);
 void output_count(output *out, int64_t n);
+void output_given(output *out, int64_t n);
 
 /* --from: start, end, 10m (ago) or an id, as the library wants it; NULL with
  * *code, and said.  Malloced. */

@@ -113,14 +113,6 @@ int nothing_found(cli *c, letters *l, const leat_dead_filter *f)
     return code;
 }
 
-static void time_or_null(output *out, int64_t ms)
-{
-    if (ms > 0)
-        output_number(out, ms);
-    else
-        output_null(out);
-}
-
 static void bytes_or_null(output *out, leat_bytes b)
 {
     if (b.n)
@@ -198,7 +190,7 @@ static void put_message(output *out, const leat_dead *x)
     char *headers = lines_of(m->headers, m->header_count);
     bytes_or_null(out, m->id);
     bytes_or_null(out, m->type);
-    time_or_null(out, m->time_ms);
+    output_given(out, m->time_ms);
     output_text(out, headers);
     output_number(out, (int64_t)x->size);
     bytes_or_null(out, m->body);
@@ -215,19 +207,19 @@ static void put_letter(output *out, const leat_dead *x, leat_bytes error)
     bytes_or_null(out, leat_str(x->group));
     bytes_or_null(out, x->msg_count ? x->msg->key : leat_mem(NULL, 0));
     output_number(out, x->attempts);
-    time_or_null(out, x->dead_ms);
+    output_given(out, x->dead_ms);
     bytes_or_null(out, error);
     output_number(out, x->failures);
     bytes_or_null(out, x->first_error);
-    time_or_null(out, x->first_ms);
+    output_given(out, x->first_ms);
     bytes_or_null(out, x->last_error);
-    time_or_null(out, x->last_ms);
+    output_given(out, x->last_ms);
     output_text(out, x->topic);
     output_number(out, x->partition);
     output_position(out, x->position);
     output_count(out, x->fence ? (int64_t)x->fence : -1);
     bytes_or_null(out, leat_str(x->replayed_from));
-    time_or_null(out, x->edited_ms);
+    output_given(out, x->edited_ms);
     output_text(out, extra);
     output_text(out, x->damaged ? x->damaged->msg : NULL);
     put_message(out, x);
@@ -375,8 +367,8 @@ static void put_errors(output *out, const leat_dead_counts *n)
         const leat_dead_error *e = &n->error[i];
         output_number(out, (int64_t)e->count);
         bytes_or_null(out, leat_str(e->fingerprint));
-        time_or_null(out, e->first_ms);
-        time_or_null(out, e->last_ms);
+        output_given(out, e->first_ms);
+        output_given(out, e->last_ms);
         output_text(out, e->newest);
     }
     if (n->other)
@@ -390,8 +382,8 @@ static void put_groups(output *out, const leat_dead_counts *n)
         const leat_dead_group *g = &n->group[i];
         bytes_or_null(out, leat_str(g->group));
         output_number(out, (int64_t)g->count);
-        time_or_null(out, g->first_ms);
-        time_or_null(out, g->last_ms);
+        output_given(out, g->first_ms);
+        output_given(out, g->last_ms);
     }
 }
 

@@ -282,10 +282,7 @@ static void show_pending(output *out, const leat_pending_page *page)
         output_number(out, p->attempts);
         output_number(out, p->failures);
         output_real(out, (double)p->age_ms / 1000);
-        if (p->due_ms > 0)
-            output_number(out, p->due_ms);
-        else
-            output_null(out);
+        output_given(out, p->due_ms);
         output_text(out, p->error);
         output_text(out, p->lane);
         output_text(out, p->origin);
