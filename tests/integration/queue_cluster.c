@@ -168,13 +168,6 @@ static void *send_on(void *arg)
     return NULL;
 }
 
-static int number(const leat_queue_item *it)
-{
-    char text[16] = "";
-    memcpy(text, it->msg.body.p, it->msg.body.n < 15 ? it->msg.body.n : 15);
-    return (int)strtol(text, NULL, 10);
-}
-
 /* Some are left to expire, on the first receive. */
 static void work_on(traffic *t, const leat_queue_batch *b)
 {

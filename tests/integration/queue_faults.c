@@ -5,12 +5,12 @@
  * again, and all the rest is still to be had.
  */
 #include "queue_help.h"
+#include "support/clock.h"
 #include "support/tcpfault.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* ---- cuts at every byte ----------------------------------------------- */
 
@@ -126,13 +126,6 @@ static leat_code do_send(victim *v, int i)
     snprintf(text, sizeof text, "%d", i);
     return leat_queue_send(v->q, &(leat_msg){ .body = leat_str(text) }, NULL,
                            NULL, NULL);
-}
-
-static int number(const leat_queue_item *it)
-{
-    char text[16] = "";
-    memcpy(text, it->msg.body.p, it->msg.body.n < 15 ? it->msg.body.n : 15);
-    return (int)strtol(text, NULL, 10);
 }
 
 /* What a lost answer held comes with the next receive: nothing runs out here,
@@ -468,20 +461,12 @@ static void a_killed_server_forgets_nothing_and_repeats_nothing(void **state)
 
 /* ---- a clock that jumps ----------------------------------------------- */
 
-static void move_clock(int fd, int64_t seconds)
-{
-    int64_t ns = seconds * 1000000000;
-    assert_int_equal(pwrite(fd, &ns, sizeof ns, 0), sizeof ns);
-}
-
 static void a_jumping_clock_neither_loses_nor_keeps_messages(void **state)
 {
     (void)state;
-    char path[] = "/tmp/leat-clock-XXXXXX", u[256];
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    move_clock(fd, 0);
-    redis_server *s = redis_start(&(redis_opts){ .clock_file = path });
+    char u[256];
+    wall_clock clock = clock_new();
+    redis_server *s = redis_start(&(redis_opts){ .clock_file = clock.path });
     assert_non_null(s);
     leat_client *c = open_client(redis_url(s, u, sizeof u), NULL);
     leat_queue *q = leat_queue_open(
@@ -492,14 +477,14 @@ static void a_jumping_clock_neither_loses_nor_keeps_messages(void **state)
     must(leat_queue_send(q, &(leat_msg){ .body = leat_str("y") }, &later, NULL,
                          err));
     leat_queue_batch *first = take_one(q);
-    move_clock(fd, -3600); /* deadlines are not an hour away */
+    clock_set(&clock, -3600); /* deadlines are not an hour away */
     leat_queue_batch *again = take_one(q), *second = take_one(q);
     assert_int_equal(item(again)->receives + item(second)->receives, 3);
     assert_int_not_equal(leat_queue_ack(q, item(first)->receipt, NULL),
                          LEAT_OK);
     must(leat_queue_change_visibility(q, item(again)->receipt, 3000000, err));
     must(leat_queue_change_visibility(q, item(second)->receipt, 3000000, err));
-    move_clock(fd, 7200); /* they come early, and once */
+    clock_set(&clock, 7200); /* they come early, and once */
     leat_queue_batch_free(first);
     first = take_one(q);
     assert_int_equal(leat_queue_ack(q, item(first)->receipt, NULL), LEAT_OK);
@@ -508,7 +493,7 @@ static void a_jumping_clock_neither_loses_nor_keeps_messages(void **state)
     must(leat_queue_ack(q, item(first)->receipt, err));
     leat_queue_batch_free(first);
     for (int i = 0; i < 40; i++) { /* it trembles */
-        move_clock(fd, i % 2 ? 0 : 1);
+        clock_set(&clock, i % 2 ? 0 : 1);
         send_text(q, "z");
         leat_queue_batch *b = take(
             q, &(leat_receive_opts){ .wait_ms = LONG_MS,
@@ -523,8 +508,7 @@ static void a_jumping_clock_neither_loses_nor_keeps_messages(void **state)
     leat_queue_close(q);
     leat_client_close(c);
     redis_stop(s);
-    close(fd);
-    unlink(path);
+    clock_free(&clock);
 }
 
 /* ---- a server whose memory is full ------------------------------------ */
@@ -661,11 +645,9 @@ static void a_body_that_is_gone_or_no_message_is_told(void **state)
 static void a_clock_that_was_ahead_strands_nothing(void **state)
 {
     (void)state;
-    char path[] = "/tmp/leat-clock-XXXXXX", u[256];
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    move_clock(fd, 0);
-    redis_server *s = redis_start(&(redis_opts){ .clock_file = path });
+    char u[256];
+    wall_clock clock = clock_new();
+    redis_server *s = redis_start(&(redis_opts){ .clock_file = clock.path });
     assert_non_null(s);
     leat_client *c = open_client(redis_url(s, u, sizeof u), NULL);
     leat_client *c2 = open_client(u, NULL);
@@ -673,11 +655,11 @@ static void a_clock_that_was_ahead_strands_nothing(void **state)
     leat_queue *q = leat_queue_open(c, "orders", &o, NULL);
     assert_non_null(q);
     send_text(q, "x");
-    move_clock(fd, 3600);
+    clock_set(&clock, 3600);
     /* The reaper takes its turn, and then it dies. */
     redis_do(s, "DEL leat:{q/41}:reaper");
     wait_until(redis_int(s, "EXISTS leat:{q/41}:reaper") == 1, LONG_MS);
-    move_clock(fd, 0);
+    clock_set(&clock, 0);
     leat_queue_close(q);
     q = leat_queue_open(c2, "orders", NULL, NULL);
     assert_non_null(q);
@@ -686,7 +668,7 @@ static void a_clock_that_was_ahead_strands_nothing(void **state)
                          err));
     wait_until(stats(q).visible == 2, LONG_MS);
     /* What is sent and hidden meanwhile, and comes when it should. */
-    move_clock(fd, 7200);
+    clock_set(&clock, 7200);
     leat_queue_send_opts once = { .dedup = leat_str("d"), .delay_ms = 1500 };
     must(leat_queue_send(q, &(leat_msg){ .body = leat_str("z") }, &once, NULL,
                          err));
@@ -694,7 +676,7 @@ static void a_clock_that_was_ahead_strands_nothing(void **state)
         q, &(leat_receive_opts){ .max = 2, .visibility_ms = 1500 });
     assert_int_equal(leat_queue_batch_count(b), 2);
     leat_queue_batch_free(b);
-    move_clock(fd, 0);
+    clock_set(&clock, 0);
     wait_until(stats(q).visible == 3, LONG_MS);
     leat_queue_sent sent = { 0 };
     int64_t end = wait_now_ms() + LONG_MS;
@@ -708,8 +690,7 @@ static void a_clock_that_was_ahead_strands_nothing(void **state)
     leat_client_close(c);
     leat_client_close(c2);
     redis_stop(s);
-    close(fd);
-    unlink(path);
+    clock_free(&clock);
 }
 
 /* ---- a server that forgets its scripts -------------------------------- */

@@ -78,6 +78,15 @@ static inline const leat_queue_item *item(const leat_queue_batch *b)
     return leat_queue_batch_at(b, 0);
 }
 
+/* The number that its body is. */
+static inline int number(const leat_queue_item *it)
+{
+    leat_bytes body = it->msg.body;
+    char text[16];
+    snprintf(text, sizeof text, "%.*s", (int)body.n, (const char *)body.p);
+    return (int)strtol(text, NULL, 10);
+}
+
 static inline void nothing(leat_queue *q)
 {
     leat_queue_batch *b = take(q, NULL);

@@ -98,13 +98,6 @@ static void *send_on(void *arg)
     return NULL;
 }
 
-static int number(const leat_queue_item *it)
-{
-    char text[16] = "";
-    memcpy(text, it->msg.body.p, it->msg.body.n < 15 ? it->msg.body.n : 15);
-    return (int)strtol(text, NULL, 10);
-}
-
 /* Each third is left to expire once. */
 static void *receive_on(void *arg)
 {
