@@ -315,9 +315,11 @@ void output_null(output *o);
 /* Write the rows so far and forget them; of tsv, csv and ndjson only, whose
  * rows need not know each other. */
 int output_flush(output *o);
-/* Write everything and free; 0 or an exit code.  drop writes nothing. */
+/* Write everything and free; 0 or an exit code.  drop writes nothing; end does
+ * what fits the code, and both take NULL. */
 int output_close(output *o);
 void output_drop(output *o);
+int output_end(output *o, int code);
 
 /* 2026-01-31T12:34:56.789Z; malloced. */
 char *time_text(int64_t ms, bool utc);

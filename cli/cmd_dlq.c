@@ -18,6 +18,13 @@ void letters_close(letters *l)
     *l = (letters){ 0 };
 }
 
+int letter_fail(const leat_error *err)
+{
+    return fail(exit_code(err->code),
+                err->code == LEAT_ENOENT ? "leat dlq ls lists them" : NULL,
+                "%s", err->msg);
+}
+
 bool letters_open(cli *c, letters *l, int *code)
 {
     leat_error err = { 0 };
@@ -305,11 +312,7 @@ int run_dlq_ls(cli *c)
     if (out && letters_open(c, &l, &code))
         code = list_all(c, &l, out);
     letters_close(&l);
-    if (out && code == 0)
-        return output_close(out);
-    if (out)
-        output_drop(out);
-    return code;
+    return output_end(out, code);
 }
 
 /* ---- show ------------------------------------------------------------- */
@@ -337,10 +340,7 @@ int run_dlq_show(cli *c)
     if (!letters_open(c, &l, &code))
         return code;
     leat_dead *x = leat_dlq_get(l.dlq, c->args[1], &err);
-    code = x ? show(c, x)
-             : fail(exit_code(err.code),
-                    err.code == LEAT_ENOENT ? "leat dlq ls lists them" : NULL,
-                    "%s", err.msg);
+    code = x ? show(c, x) : letter_fail(&err);
     leat_dead_free(x);
     letters_close(&l);
     return code;
@@ -413,9 +413,5 @@ int run_dlq_errors(cli *c)
     if (out && letters_open(c, &l, &code))
         code = count(c, &l, by_group, out);
     letters_close(&l);
-    if (out && code == 0)
-        return output_close(out);
-    if (out)
-        output_drop(out);
-    return code;
+    return output_end(out, code);
 }

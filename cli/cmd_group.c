@@ -73,11 +73,7 @@ int run_group_ls(cli *c)
     if (client)
         code = list_groups(client, c->args[0], out);
     leat_client_close(client);
-    if (out && code == 0)
-        return output_close(out);
-    if (out)
-        output_drop(out);
-    return code;
+    return output_end(out, code);
 }
 
 /* ---- one group, in three ways ----------------------------------------- */
@@ -208,11 +204,7 @@ static int run_view(cli *c, const view *v)
     if (client)
         code = show_group(c, client, v, out);
     leat_client_close(client);
-    if (out && code == 0)
-        return output_close(out);
-    if (out)
-        output_drop(out);
-    return code;
+    return output_end(out, code);
 }
 
 int run_group_info(cli *c)
@@ -282,8 +274,7 @@ static int watch_lines(cli *c, leat_client *client, const view *v)
             break; /* main tells why */
         sleep_ms(value_ms(c, "interval"));
     }
-    if (out)
-        output_drop(out);
+    output_drop(out);
     return code;
 }
 

@@ -166,7 +166,7 @@ int run_group_seek(cli *c)
         code = ask_and_seek(c, client, to, out, &shown);
     free(to);
     leat_client_close(client);
-    if (!shown && out)
+    if (!shown)
         output_drop(out);
     int printed = shown ? output_close(out) : 0;
     return code ? code : printed;
@@ -329,9 +329,5 @@ int run_group_pending(cli *c)
     if (client)
         code = list_pending(c, client, out);
     leat_client_close(client);
-    if (out && code == 0)
-        return output_close(out);
-    if (out)
-        output_drop(out);
-    return code;
+    return output_end(out, code);
 }

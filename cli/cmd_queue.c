@@ -379,7 +379,7 @@ int run_queue_ls(cli *c)
     int shown = 0;
     if (good)
         shown = output_close(out);
-    else if (out)
+    else
         output_drop(out);
     if (code == 0 && stop_signal)
         code = EXIT_SIGNAL + stop_signal;
@@ -520,8 +520,7 @@ static int watch_lines(cli *c, opened *q)
             break; /* main tells why */
         sleep_ms(value_ms(c, "interval"));
     }
-    if (out)
-        output_drop(out);
+    output_drop(out);
     return code;
 }
 

@@ -197,10 +197,7 @@ int run_topic_ls(cli *c)
         got = list_topic(client, n->name[i], out, &err);
     if (client && got != LEAT_OK)
         code = fail_with("topic ls", &err, NULL);
-    if (out && code == 0)
-        code = output_close(out);
-    else if (out)
-        output_drop(out);
+    code = output_end(out, code);
     leat_names_free(n);
     leat_client_close(client);
     return code;
@@ -319,7 +316,7 @@ int run_topic_info(cli *c)
     if (t) {
         (rows ? show_partitions : show_info)(out, t);
         code = output_close(out);
-    } else if (out) {
+    } else {
         output_drop(out);
     }
     leat_topic_info_free(t);
