@@ -7,28 +7,18 @@
 
 enum { PARTS = 12, EACH = 50 };
 
-static leat_dlq *dlq;
-
 static int begin(void **state)
 {
     if (open_on_rig(state) != 0)
         return -1;
-    must(leat_topic_create(client, "t",
-                           &(leat_topic_spec){ .partitions = PARTS }, err));
-    dlq = dlq_of(NULL);
+    make_dlq(PARTS);
     for (int p = 0; p < PARTS; p++)
         bury_many((grave){ .partition = p, .key = "k", .error = "no" },
                   p * EACH, EACH);
     return 0;
 }
 
-static int end(void **state)
-{
-    leat_dlq_close(dlq);
-    return close_one(state);
-}
-
-#define dlq_test(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define dlq_test(name) cmocka_unit_test_setup_teardown(name, begin, close_dlq)
 
 static uint64_t total(void)
 {
