@@ -21,11 +21,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -56,9 +59,34 @@ static void strike(size_t i)
         running[i] = 0;
 }
 
+/* A program that runs and is not listed yet would outlive us: while one is on
+ * its way the last signal waits, and after it none begins.  Whoever starts one
+ * takes no signals, or the handler might wait for its own thread. */
+static atomic_int starting;
+static atomic_bool over;
+
+static bool start_begin(sigset_t *before)
+{
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, before);
+    atomic_fetch_add(&starting, 1);
+    return !over;
+}
+
+static void start_end(const sigset_t *before)
+{
+    atomic_fetch_sub(&starting, 1);
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
 /* In a signal's handler: end them all, nobody waits for them any more. */
 void programs_kill(void)
 {
+    const struct timespec nap = { .tv_nsec = 1000000 };
+    over = true;
+    for (int i = 0; i < KILL_AFTER_MS && starting > 0; i++)
+        nanosleep(&nap, NULL);
     for (size_t i = 0; i < MAX_PROGRAMS; i++) {
         pid_t pid = running[i];
         if (pid > 0)
@@ -421,7 +449,7 @@ static int open_pidfd(pid_t pid)
 #endif
 }
 
-static ran watch(pid_t pid, int input, int says, leat_bytes body,
+static ran watch(pid_t pid, size_t slot, int input, int says, leat_bytes body,
                  int64_t max_ms, leat_ctx *x)
 {
     child c = { .pid = pid,
@@ -431,7 +459,6 @@ static ran watch(pid_t pid, int input, int says, leat_bytes body,
                 .body = body,
                 .term_ns = max_ms ? now_ns() + max_ms * 1000000 : INT64_MAX,
                 .kill_ns = INT64_MAX };
-    size_t slot = enlist(pid);
     feed(&c);
     attend(&c, x);
     strike(slot);
@@ -458,7 +485,13 @@ ran program_run(char **argv, const sighting *m, int64_t max_ms, leat_ctx *x)
         return (ran){ .how = RAN_NOT, .status = why };
     }
     make_vars(&v, m, leat_ctx_delivery(x));
-    int rc = spawn(argv, v.list, in[0], err[1], &pid);
+    sigset_t mask;
+    size_t slot = MAX_PROGRAMS;
+    int rc = start_begin(&mask) ? spawn(argv, v.list, in[0], err[1], &pid)
+                                : ECANCELED;
+    if (rc == 0)
+        slot = enlist(pid);
+    start_end(&mask);
     free_vars(&v);
     close(in[0]);
     close(err[1]);
@@ -469,7 +502,7 @@ ran program_run(char **argv, const sighting *m, int64_t max_ms, leat_ctx *x)
     }
     (void)fcntl(in[1], F_SETFL, O_NONBLOCK);
     (void)fcntl(err[0], F_SETFL, O_NONBLOCK);
-    return watch(pid, in[1], err[0], m->msg->body, max_ms, x);
+    return watch(pid, slot, in[1], err[0], m->msg->body, max_ms, x);
 }
 
 /* ---- the words -------------------------------------------------------- */

@@ -103,7 +103,7 @@ struct pool_lot {
     int64_t age_ms;          /* for how long its queue waited */
     _Atomic int64_t used_ns; /* by its handlers */
     pool_slot *back;         /* to be given back together, the last first */
-    bool fifo, log;          /* as its queue was when it was taken        */
+    bool fifo, log;          /* its queue, when it was taken              */
     bool late;               /* its turn is over, but it is not           */
     bool marked;             /* by an extend                              */
     bool stuck;              /* nobody knows whether something went back  */

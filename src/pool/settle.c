@@ -100,11 +100,10 @@ static int by_script(const void *a, const void *b)
     return c != 0 ? c : compare((intptr_t)x, (intptr_t)y);
 }
 
-/* A queue may have been removed and made again as another. */
-static bool of_one_queue(const pool_slot *a, const pool_slot *b)
+/* A queue that was removed and made anew may be of another kind. */
+static bool one_kind(const pool_lot *a, const pool_lot *b)
 {
-    const pool_lot *x = a->lot, *y = b->lot;
-    return x->queue == y->queue && x->fifo == y->fifo && x->log == y->log;
+    return a->queue == b->queue && a->fifo == b->fifo && a->log == b->log;
 }
 
 static bool one_script(const pool_slot *a, const pool_slot *b)
@@ -113,7 +112,7 @@ static bool one_script(const pool_slot *a, const pool_slot *b)
         return false;
     if (a->verdict == POOL_ACK && b->verdict == POOL_ACK)
         return true;
-    return of_one_queue(a, b) && a->verdict == b->verdict &&
+    return one_kind(a->lot, b->lot) && a->verdict == b->verdict &&
            a->delay_ms == b->delay_ms && !a->reason && !b->reason;
 }
 
@@ -182,7 +181,7 @@ static void put_queue(settling *t, size_t a, size_t b)
     for (size_t i = 0; i < n; i++) {
         const pool_slot *slot = t->slot[a + i];
         leat__receipt r;
-        /* It was one when it was taken. */
+        /* It was one when it came. */
         (void)leat__receipt_parse(slot->receipt, lot->fifo, &r);
         t->args[at + i] = slot->receipt;
         t->args[at + n + i] = r.id;
@@ -206,7 +205,7 @@ static void put_done(settling *t, sending *g)
     put(t, leat_str(t->full ? "1" : "0"));
     for (size_t a = g->from, b; a < g->to; a = b) {
         for (b = a + 1; b < g->to; b++)
-            if (!of_one_queue(t->slot[a], t->slot[b]))
+            if (!one_kind(t->slot[a]->lot, t->slot[b]->lot))
                 break;
         put_queue(t, a, b);
     }

@@ -304,9 +304,9 @@ static pool_queue *queue_of(pool_source *s, leat_bytes name, leat_error *err)
     return q;
 }
 
-static bool says(leat_bytes what, char c)
+static bool says(leat_bytes what, char letter)
 {
-    return what.n > 0 && memchr(what.p, c, what.n);
+    return what.n > 0 && memchr(what.p, letter, what.n);
 }
 
 static leat_code read_lot(shard_turn *t, leat_bytes name, leat_bytes what,
@@ -331,10 +331,10 @@ static leat_code read_lot(shard_turn *t, leat_bytes name, leat_bytes what,
         return LEAT_ENOMEM;
     }
     lot->queue = q;
-    lot->fifo = says(what, 'f');
-    lot->log = says(what, 'l');
     lot->batch = b;
     lot->n = n;
+    lot->fifo = says(what, 'f');
+    lot->log = says(what, 'l');
     int64_t hide = leat_reply_int(leat_reply_at(r, 1));
     lot->until_ns = t->asked_ns + hide * 1000000;
     leat__list_push(&t->lots, &lot->link);

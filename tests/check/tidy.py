@@ -22,7 +22,7 @@ CACHE = BUILD / "tidy-cache"
 COMMANDS = ROOT / "build-asan/compile_commands.json"
 # One, beside the tests: it takes about as long as all of them together.
 JOBS = int(os.environ.get("LEAT_JOBS", 1))
-FILE_SECONDS = 300
+FILE_SECONDS = 900
 # A fifth of the analyzer's usual states: it is done in a third of the time.
 # LEAT_LONG=1 gives it all of them.
 BOUND = () if os.environ.get("LEAT_LONG") == "1" else (

@@ -39,10 +39,13 @@ static void push(leat_conn *conn, int op)
         ops[op].code = rc;
 }
 
-/* The slot has no keys now: two words move it. */
+/* The slot has no keys now.  Begun all the same: only one who imports gets a
+ * new epoch, without which what the old owner told the others before, and they
+ * hear late, takes the slot back. */
 static void move_slot(void)
 {
     int to = (home + 1) % 3;
+    assert_true(cluster_move_begin(rig, slot, home, to));
     assert_true(cluster_move_end(rig, slot, home, to));
     home = to;
 }

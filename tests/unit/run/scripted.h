@@ -74,7 +74,7 @@ size_t script_number(const leat_ctx *x);
 /* Wait for a condition; fails the test when it does not come. */
 #define AWAIT(condition)                                                       \
     do {                                                                       \
-        int64_t until_ = script_now_ms() + 20000;                              \
+        int64_t until_ = script_now_ms() + 60000;                              \
         while (!(condition)) {                                                 \
             if (script_now_ms() > until_)                                      \
                 script_never(#condition, __FILE__, __LINE__);                  \
