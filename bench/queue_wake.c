@@ -9,10 +9,15 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <time.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { WAKES = 200 };
+
+/* For a waiter to fall asleep, and for it to be woken. */
+static const int64_t patience_ns = INT64_C(10) * 1000000000;
 
 typedef enum how { WAIT_OURS, WAIT_LIST, WAIT_HINT } how;
 
@@ -21,14 +26,18 @@ typedef struct wake {
     ours *mine;
     how how;
     _Atomic int64_t got_ns;
-    atomic_bool waiting, stop;
+    atomic_int tid;      /* the waiter's                            */
+    atomic_bool waiting; /* it is inside the call that is to be woken */
+    atomic_bool stop;
 } wake;
 
 static void wait_ours(wake *k)
 {
+    k->waiting = true;
     leat_queue_batch *b = leat_queue_receive(
         k->mine->q, &(leat_receive_opts){ .max = 1, .wait_ms = 200 }, NULL);
     int64_t now = bench_now_ns();
+    k->waiting = false;
     if (b && leat_queue_batch_count(b) == 1) {
         leat_bytes r = leat_queue_batch_at(b, 0)->receipt;
         if (leat_queue_ack(k->mine->q, r, NULL) == LEAT_OK)
@@ -39,9 +48,12 @@ static void wait_ours(wake *k)
 
 static void wait_list(wake *k, redisContext *c)
 {
+    k->waiting = true;
     redisReply *r = redisCommand(c, "BLPOP raw:list 1");
+    int64_t now = bench_now_ns();
+    k->waiting = false;
     if (r && r->elements == 2)
-        k->got_ns = bench_now_ns();
+        k->got_ns = now;
     freeReplyObject(r);
 }
 
@@ -49,7 +61,10 @@ static void wait_list(wake *k, redisContext *c)
 static void wait_hint(wake *k, redisContext *c, redisContext *side)
 {
     redisReply *r = NULL;
-    if (redisGetReply(c, (void **)&r) != REDIS_OK)
+    k->waiting = true;
+    int got = redisGetReply(c, (void **)&r);
+    k->waiting = false;
+    if (got != REDIS_OK)
         return;
     freeReplyObject(r);
     r = redisCommand(side, "LPOP raw:list");
@@ -72,8 +87,8 @@ static void *waiter(void *arg)
     redisContext *c = k->how == WAIT_OURS ? NULL : dial(k);
     redisContext *side = k->how == WAIT_HINT ? redisConnectUnix(k->w->socket)
                                              : NULL;
+    k->tid = gettid();
     while (!k->stop) {
-        k->waiting = true;
         if (k->how == WAIT_OURS)
             wait_ours(k);
         else if (k->how == WAIT_LIST)
@@ -98,17 +113,66 @@ static void send_one(const wake *k, redisContext *c)
         freeReplyObject(redisCommand(c, "PUBLISH raw:hint x"));
 }
 
+/* The system call that the waiter sleeps in; -1: it runs. */
+static long sleeps_in(const wake *k)
+{
+    char path[64], text[64] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", k->tid);
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return -1;
+    bool told = fgets(text, sizeof text, f) != NULL;
+    (void)fclose(f);
+    return told && strncmp(text, "running", 7) != 0 ? strtol(text, NULL, 10)
+                                                    : -1;
+}
+
+static bool server_has_blocked(redisContext *c)
+{
+    redisReply *r = redisCommand(c, "INFO clients");
+    bool has = r && r->str && strstr(r->str, "blocked_clients:1\r");
+    freeReplyObject(r);
+    return has;
+}
+
+/* Ours waits for a condition, once it has looked and found nothing; the others
+ * for a connection, in which a BLPOP is under way as soon as the server says
+ * so. */
+static bool asleep(const wake *k, redisContext *c)
+{
+    if (!k->waiting)
+        return false;
+    long in = sleeps_in(k);
+    if (k->how == WAIT_OURS)
+        return in == SYS_futex;
+    return (in == SYS_recvfrom || in == SYS_read) &&
+           (k->how != WAIT_LIST || server_has_blocked(c));
+}
+
+static bool await_sleep(const wake *k, redisContext *c)
+{
+    int64_t end = bench_now_ns() + patience_ns;
+    while (!asleep(k, c)) {
+        if (bench_now_ns() > end) {
+            fprintf(stderr, "queue_wake: the waiter does not fall asleep\n");
+            return false;
+        }
+        usleep(100);
+    }
+    return true;
+}
+
+/* Negative: it was not woken. */
 static double once(wake *k, redisContext *c)
 {
     k->got_ns = 0;
-    while (!k->waiting)
-        usleep(100);
-    usleep(2000);
+    if (!await_sleep(k, c))
+        return -1;
     int64_t start = bench_now_ns();
     send_one(k, c);
-    while (!k->got_ns && bench_now_ns() - start < 1000000000)
+    while (!k->got_ns && bench_now_ns() - start < patience_ns)
         usleep(20);
-    return (double)(k->got_ns - start) / 1e3;
+    return k->got_ns ? (double)(k->got_ns - start) / 1e3 : -1;
 }
 
 static double wake_us(wake *k)
@@ -116,18 +180,21 @@ static double wake_us(wake *k)
     double us[WAKES];
     pthread_t t;
     redisContext *c = redisConnectUnix(k->w->socket);
+    bool ok = true;
     k->waiting = k->stop = false;
     if (!c || pthread_create(&t, NULL, waiter, k) != 0)
         return -1;
-    for (int i = 0; i < WAKES; i++)
+    for (int i = 0; i < WAKES && ok; i++) {
         us[i] = once(k, c);
+        ok = us[i] >= 0;
+    }
     k->stop = true;
     if (k->how == WAIT_HINT) /* so that it looks */
         freeReplyObject(redisCommand(c, "PUBLISH raw:hint x"));
     pthread_join(t, NULL);
     freeReplyObject(redisCommand(c, "DEL raw:list"));
     redisFree(c);
-    return bench_median(us, WAKES);
+    return ok ? bench_median(us, WAKES) : -1;
 }
 
 typedef struct wakes {

@@ -315,9 +315,11 @@ void output_null(output *o);
 /* Write the rows so far and forget them; of tsv, csv and ndjson only, whose
  * rows need not know each other. */
 int output_flush(output *o);
-/* Write everything and free; 0 or an exit code.  drop writes nothing. */
+/* Write everything and free; 0 or an exit code.  drop writes nothing; end does
+ * what fits the code, and both take NULL. */
 int output_close(output *o);
 void output_drop(output *o);
+int output_end(output *o, int code);
 
 /* 2026-01-31T12:34:56.789Z; malloced. */
 char *time_text(int64_t ms, bool utc);
@@ -460,9 +462,11 @@ int group_fail(leat_client *client, const char *topic, const char *name,
 enum { POSITION_TEXT = 64 };
 const char *position_text(leat_position at, char out[POSITION_TEXT]);
 
-/* The same as a cell, null for zero; and a count, null where it is -1. */
+/* The same as a cell, null for zero; a count, null where it is -1; and a time
+ * or a bound, null where there is none. */
 void output_position(output *out, leat_position at);
 void output_count(output *out, int64_t n);
+void output_given(output *out, int64_t n);
 
 /* --from: start, end, 10m (ago) or an id, as the library wants it; NULL with
  * *code, and said.  Malloced. */

@@ -18,6 +18,13 @@ void letters_close(letters *l)
     *l = (letters){ 0 };
 }
 
+int letter_fail(const leat_error *err)
+{
+    return fail(exit_code(err->code),
+                err->code == LEAT_ENOENT ? "leat dlq ls lists them" : NULL,
+                "%s", err->msg);
+}
+
 bool letters_open(cli *c, letters *l, int *code)
 {
     leat_error err = { 0 };
@@ -113,14 +120,6 @@ int nothing_found(cli *c, letters *l, const leat_dead_filter *f)
     return code;
 }
 
-static void time_or_null(output *out, int64_t ms)
-{
-    if (ms > 0)
-        output_number(out, ms);
-    else
-        output_null(out);
-}
-
 static void bytes_or_null(output *out, leat_bytes b)
 {
     if (b.n)
@@ -198,7 +197,7 @@ static void put_message(output *out, const leat_dead *x)
     char *headers = lines_of(m->headers, m->header_count);
     bytes_or_null(out, m->id);
     bytes_or_null(out, m->type);
-    time_or_null(out, m->time_ms);
+    output_given(out, m->time_ms);
     output_text(out, headers);
     output_number(out, (int64_t)x->size);
     bytes_or_null(out, m->body);
@@ -215,19 +214,19 @@ static void put_letter(output *out, const leat_dead *x, leat_bytes error)
     bytes_or_null(out, leat_str(x->group));
     bytes_or_null(out, x->msg_count ? x->msg->key : leat_mem(NULL, 0));
     output_number(out, x->attempts);
-    time_or_null(out, x->dead_ms);
+    output_given(out, x->dead_ms);
     bytes_or_null(out, error);
     output_number(out, x->failures);
     bytes_or_null(out, x->first_error);
-    time_or_null(out, x->first_ms);
+    output_given(out, x->first_ms);
     bytes_or_null(out, x->last_error);
-    time_or_null(out, x->last_ms);
+    output_given(out, x->last_ms);
     output_text(out, x->topic);
     output_number(out, x->partition);
     output_position(out, x->position);
     output_count(out, x->fence ? (int64_t)x->fence : -1);
     bytes_or_null(out, leat_str(x->replayed_from));
-    time_or_null(out, x->edited_ms);
+    output_given(out, x->edited_ms);
     output_text(out, extra);
     output_text(out, x->damaged ? x->damaged->msg : NULL);
     put_message(out, x);
@@ -313,11 +312,7 @@ int run_dlq_ls(cli *c)
     if (out && letters_open(c, &l, &code))
         code = list_all(c, &l, out);
     letters_close(&l);
-    if (out && code == 0)
-        return output_close(out);
-    if (out)
-        output_drop(out);
-    return code;
+    return output_end(out, code);
 }
 
 /* ---- show ------------------------------------------------------------- */
@@ -345,10 +340,7 @@ int run_dlq_show(cli *c)
     if (!letters_open(c, &l, &code))
         return code;
     leat_dead *x = leat_dlq_get(l.dlq, c->args[1], &err);
-    code = x ? show(c, x)
-             : fail(exit_code(err.code),
-                    err.code == LEAT_ENOENT ? "leat dlq ls lists them" : NULL,
-                    "%s", err.msg);
+    code = x ? show(c, x) : letter_fail(&err);
     leat_dead_free(x);
     letters_close(&l);
     return code;
@@ -375,8 +367,8 @@ static void put_errors(output *out, const leat_dead_counts *n)
         const leat_dead_error *e = &n->error[i];
         output_number(out, (int64_t)e->count);
         bytes_or_null(out, leat_str(e->fingerprint));
-        time_or_null(out, e->first_ms);
-        time_or_null(out, e->last_ms);
+        output_given(out, e->first_ms);
+        output_given(out, e->last_ms);
         output_text(out, e->newest);
     }
     if (n->other)
@@ -390,8 +382,8 @@ static void put_groups(output *out, const leat_dead_counts *n)
         const leat_dead_group *g = &n->group[i];
         bytes_or_null(out, leat_str(g->group));
         output_number(out, (int64_t)g->count);
-        time_or_null(out, g->first_ms);
-        time_or_null(out, g->last_ms);
+        output_given(out, g->first_ms);
+        output_given(out, g->last_ms);
     }
 }
 
@@ -421,9 +413,5 @@ int run_dlq_errors(cli *c)
     if (out && letters_open(c, &l, &code))
         code = count(c, &l, by_group, out);
     letters_close(&l);
-    if (out && code == 0)
-        return output_close(out);
-    if (out)
-        output_drop(out);
-    return code;
+    return output_end(out, code);
 }

@@ -243,10 +243,7 @@ int run_dlq_edit(cli *c)
     if (code || !letters_open(c, &l, &code))
         return code;
     leat_dead *x = leat_dlq_get(l.dlq, c->args[1], &err);
-    code = x ? edit_letter(c, &l, x)
-             : fail(exit_code(err.code),
-                    err.code == LEAT_ENOENT ? "leat dlq ls lists them" : NULL,
-                    "%s", err.msg);
+    code = x ? edit_letter(c, &l, x) : letter_fail(&err);
     leat_dead_free(x);
     letters_close(&l);
     return code;

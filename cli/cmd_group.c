@@ -73,11 +73,7 @@ int run_group_ls(cli *c)
     if (client)
         code = list_groups(client, c->args[0], out);
     leat_client_close(client);
-    if (out && code == 0)
-        return output_close(out);
-    if (out)
-        output_drop(out);
-    return code;
+    return output_end(out, code);
 }
 
 /* ---- one group, in three ways ----------------------------------------- */
@@ -91,14 +87,6 @@ static const column info_columns[] = {
     { "due", COLUMN_COUNT, false },        { "lanes", COLUMN_COUNT, false },
     { "parked", COLUMN_COUNT, false },     { "detached", COLUMN_COUNT, false },
 };
-
-static void time_or_null(output *out, int64_t ms)
-{
-    if (ms > 0)
-        output_number(out, ms);
-    else
-        output_null(out);
-}
 
 static void seconds_or_null(output *out, int64_t ms)
 {
@@ -117,7 +105,7 @@ static void show_info(output *out, const leat_group_info *g)
     output_number(out, g->members);
     output_count(out, g->lag);
     output_number(out, g->alive);
-    time_or_null(out, g->paused_ms);
+    output_given(out, g->paused_ms);
     output_count(out, g->in_flight);
     output_count(out, g->retries);
     output_count(out, g->due);
@@ -161,8 +149,8 @@ static void show_lag(output *out, const leat_group_info *g)
         output_count(out, p->parked);
         seconds_or_null(out, p->beat_age_ms);
         output_text(out, p->reason);
-        time_or_null(out, p->changed_ms);
-        time_or_null(out, p->detached_ms);
+        output_given(out, p->changed_ms);
+        output_given(out, p->detached_ms);
     }
 }
 
@@ -179,7 +167,7 @@ static void show_members(output *out, const leat_group_info *g)
         const leat_group_member *m = &g->member[i];
         output_text(out, m->readable ? m->name : NULL);
         output_number(out, m->partitions);
-        time_or_null(out, m->born_ms);
+        output_given(out, m->born_ms);
         output_bool(out, m->leaving);
         output_text(out, m->nonce);
         output_bool(out, m->alive);
@@ -216,11 +204,7 @@ static int run_view(cli *c, const view *v)
     if (client)
         code = show_group(c, client, v, out);
     leat_client_close(client);
-    if (out && code == 0)
-        return output_close(out);
-    if (out)
-        output_drop(out);
-    return code;
+    return output_end(out, code);
 }
 
 int run_group_info(cli *c)
@@ -290,8 +274,7 @@ static int watch_lines(cli *c, leat_client *client, const view *v)
             break; /* main tells why */
         sleep_ms(value_ms(c, "interval"));
     }
-    if (out)
-        output_drop(out);
+    output_drop(out);
     return code;
 }
 

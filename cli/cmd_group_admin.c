@@ -166,7 +166,7 @@ int run_group_seek(cli *c)
         code = ask_and_seek(c, client, to, out, &shown);
     free(to);
     leat_client_close(client);
-    if (!shown && out)
+    if (!shown)
         output_drop(out);
     int printed = shown ? output_close(out) : 0;
     return code ? code : printed;
@@ -282,10 +282,7 @@ static void show_pending(output *out, const leat_pending_page *page)
         output_number(out, p->attempts);
         output_number(out, p->failures);
         output_real(out, (double)p->age_ms / 1000);
-        if (p->due_ms > 0)
-            output_number(out, p->due_ms);
-        else
-            output_null(out);
+        output_given(out, p->due_ms);
         output_text(out, p->error);
         output_text(out, p->lane);
         output_text(out, p->origin);
@@ -332,9 +329,5 @@ int run_group_pending(cli *c)
     if (client)
         code = list_pending(c, client, out);
     leat_client_close(client);
-    if (out && code == 0)
-        return output_close(out);
-    if (out)
-        output_drop(out);
-    return code;
+    return output_end(out, code);
 }

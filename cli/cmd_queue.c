@@ -379,7 +379,7 @@ int run_queue_ls(cli *c)
     int shown = 0;
     if (good)
         shown = output_close(out);
-    else if (out)
+    else
         output_drop(out);
     if (code == 0 && stop_signal)
         code = EXIT_SIGNAL + stop_signal;
@@ -418,17 +418,12 @@ static const column stats_columns[] = {
 };
 
 /* Zero is no bound. */
-static void bound(output *out, int64_t n)
-{
-    output_count(out, n > 0 ? n : -1);
-}
-
 static void put_settings(output *out, const leat_queue_opts *o)
 {
     output_number(out, o->visibility_ms);
-    bound(out, o->max_receives);
-    bound(out, o->delay_ms);
-    bound(out, o->ttl_ms);
+    output_given(out, o->max_receives);
+    output_given(out, o->delay_ms);
+    output_given(out, o->ttl_ms);
     output_number(out, (int64_t)o->max_message);
     output_bool(out, o->fifo);
     output_bool(out, o->content_dedup);
@@ -454,7 +449,7 @@ static void put_stats(output *out, const char *name, const leat_queue_stats *s)
     output_number(out, s->expired);
     output_number(out, s->purged);
     output_number(out, s->lost);
-    bound(out, s->created_ms);
+    output_given(out, s->created_ms);
     put_settings(out, &s->settings);
 }
 
@@ -525,8 +520,7 @@ static int watch_lines(cli *c, opened *q)
             break; /* main tells why */
         sleep_ms(value_ms(c, "interval"));
     }
-    if (out)
-        output_drop(out);
+    output_drop(out);
     return code;
 }
 

@@ -78,6 +78,11 @@ void output_count(output *out, int64_t n)
         output_null(out);
 }
 
+void output_given(output *out, int64_t n)
+{
+    output_count(out, n > 0 ? n : -1);
+}
+
 static bool is_id(const char *s)
 {
     size_t n = strspn(s, "0123456789");
@@ -160,14 +165,6 @@ static const column ls_columns[] = {
     { "partitioner", COLUMN_TEXT, true }, { "created", COLUMN_TIME, true },
 };
 
-static void time_or_null(output *out, int64_t ms)
-{
-    if (ms > 0)
-        output_number(out, ms);
-    else
-        output_null(out);
-}
-
 /* A topic that was removed meanwhile is not listed. */
 static leat_code list_topic(leat_client *client, const char *name, output *out,
                             leat_error *err)
@@ -180,7 +177,7 @@ static leat_code list_topic(leat_client *client, const char *name, output *out,
     output_number(out, t->entries);
     output_number(out, t->groups);
     output_text(out, t->partitioner_name);
-    time_or_null(out, t->created_ms);
+    output_given(out, t->created_ms);
     leat_topic_info_free(t);
     return LEAT_OK;
 }
@@ -200,10 +197,7 @@ int run_topic_ls(cli *c)
         got = list_topic(client, n->name[i], out, &err);
     if (client && got != LEAT_OK)
         code = fail_with("topic ls", &err, NULL);
-    if (out && code == 0)
-        code = output_close(out);
-    else if (out)
-        output_drop(out);
+    code = output_end(out, code);
     leat_names_free(n);
     leat_client_close(client);
     return code;
@@ -253,22 +247,17 @@ static void rate_or_null(output *out, double rate)
 }
 
 /* Zero is no bound. */
-static void bound(output *out, int64_t n)
-{
-    output_count(out, n > 0 ? n : -1);
-}
-
 /* With the defaults, as they hold. */
 static void show_retention(output *out, const leat_retention *r)
 {
-    bound(out, r->max_age_ms);
-    bound(out, r->max_entries);
-    bound(out, r->cap);
-    bound(out, r->lossy_maxlen);
+    output_given(out, r->max_age_ms);
+    output_given(out, r->max_entries);
+    output_given(out, r->cap);
+    output_given(out, r->lossy_maxlen);
     output_text(out, leat_forget_name(r->forget));
     output_text(out, leat_abandoned_name(r->abandoned));
-    bound(out, r->abandoned_ms ? r->abandoned_ms : INT64_C(604800000));
-    bound(out, r->large_body ? r->large_body : 65536);
+    output_given(out, r->abandoned_ms ? r->abandoned_ms : INT64_C(604800000));
+    output_given(out, r->large_body ? r->large_body : 65536);
 }
 
 static void show_info(output *out, const leat_topic_info *t)
@@ -277,8 +266,8 @@ static void show_info(output *out, const leat_topic_info *t)
     output_number(out, t->partitions);
     output_text(out, t->partitioner_name);
     output_bool(out, t->legacy);
-    time_or_null(out, t->created_ms);
-    time_or_null(out, t->updated_ms);
+    output_given(out, t->created_ms);
+    output_given(out, t->updated_ms);
     output_number(out, t->entries);
     output_number(out, t->groups);
     output_count(out, t->bytes);
@@ -327,7 +316,7 @@ int run_topic_info(cli *c)
     if (t) {
         (rows ? show_partitions : show_info)(out, t);
         code = output_close(out);
-    } else if (out) {
+    } else {
         output_drop(out);
     }
     leat_topic_info_free(t);

@@ -180,7 +180,7 @@ int run_topic_trim(cli *c)
     }
     if (shown)
         code = output_close(out);
-    else if (out)
+    else
         output_drop(out);
     leat_client_close(client);
     return code;

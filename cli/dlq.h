@@ -16,6 +16,9 @@ typedef struct letters {
 bool letters_open(cli *c, letters *l, int *code);
 void letters_close(letters *l);
 
+/* Say why there is no such letter; an exit code. */
+int letter_fail(const leat_error *err);
+
 /* What the options choose; false with *code, and said. */
 bool filter_get(cli *c, letters *l, leat_dead_filter *out, int *code);
 

@@ -86,11 +86,21 @@ static int choose_columns(output *o, const char *list)
 
 void output_drop(output *o)
 {
+    if (!o)
+        return;
     for (size_t i = 0; i < o->cell_count; i++)
         free(o->cells[i].text);
     free(o->cells);
     free(o->shown);
     free(o);
+}
+
+int output_end(output *o, int code)
+{
+    if (o && code == 0)
+        return output_close(o);
+    output_drop(o);
+    return code;
 }
 
 bool wants_record(cli *c)

@@ -145,16 +145,6 @@ static leat_code read_message(leat__letter *x, leat__pairs p, leat_error *err)
     return code;
 }
 
-static size_t size_of(leat__pairs p)
-{
-    leat_bytes name;
-    const leat_reply *value = NULL;
-    size_t n = 0;
-    while (leat__pairs_next(&p, &name, &value))
-        n += name.n + leat_reply_bytes(value).n;
-    return n;
-}
-
 static leat_code read_ours(leat__letter *x, leat__pairs rest,
                            const leat_bytes found[HEADS], leat_error *err)
 {
@@ -181,7 +171,7 @@ leat_code leat__letter_read(leat__letter *x, const leat_dlq *d,
                           .partition = at.partition,
                           .dead_ms = (int64_t)at.at.ms,
                           .replayed_from = "",
-                          .size = size_of(all) };
+                          .size = leat__pairs_bytes(all) };
     leat_code code = set_text(x, leat_str(d->name), &x->pub.topic, err);
     if (code != LEAT_OK)
         return code;

@@ -99,6 +99,21 @@ leat_code leat__fail_errno(leat_error *err, leat_code code, int sys,
     return code;
 }
 
+void leat__error_keep(leat_error *first, const leat_error *e)
+{
+    if (first->code == LEAT_OK && e->code != LEAT_OK)
+        *first = *e;
+}
+
+leat_code leat__error_take(leat_error *first, leat_error *err)
+{
+    leat_code code = first->code;
+    if (code != LEAT_OK && err)
+        *err = *first;
+    *first = (leat_error){ 0 };
+    return code;
+}
+
 void leat__escape(char *out, size_t room, const void *text, size_t n)
 {
     static const char hex[] = "0123456789abcdef";

@@ -16,6 +16,13 @@ leat_code leat__fail_retriable(leat_error *err, leat_code code, bool retriable,
 leat_code leat__fail_errno(leat_error *err, leat_code code, int sys,
                            const char *fmt, ...) LEAT_PRINTF(4, 5);
 
+/* Keep the first of several: e, unless *first is one already or e is none. */
+void leat__error_keep(leat_error *first, const leat_error *e);
+
+/* What was kept, if anything, to *err, which may be NULL; then it is forgotten.
+ * Its code. */
+leat_code leat__error_take(leat_error *first, leat_error *err);
+
 /* Copy text into out, control and non-ASCII bytes as \xNN, cut to the room. */
 void leat__escape(char *out, size_t room, const void *text, size_t n);
 

@@ -32,6 +32,7 @@
 
 #include "base/map.h"
 #include "base/system.h"
+#include "message/outcomes.h"
 #include "message/source.h"
 #include "pool/choose.h"
 #include "queue/queue.h"
@@ -147,7 +148,6 @@ typedef struct pool_source {
                             /* given back: outermost                         */
     pthread_mutex_t lock;   /* for all below                                 */
     pthread_cond_t work;    /* something is settled, or the end              */
-    pthread_cond_t outcome; /* outcomes came in                              */
     leat__map queues;       /* name -> pool_queue                            */
     leat__list used;
     leat__list lots;
@@ -158,8 +158,7 @@ typedef struct pool_source {
     int64_t lately_ns; /* in the one before; when the last began     */
     size_t hungry;     /* the receiver waits until no more are busy */
     pool_slot *first, *line_end; /* settled, to be sent */
-    size_t due;
-    leat_error bad; /* the first since a flush */
+    leat__outcomes outcomes;
     bool interrupted, closing;
 } pool_source;
 

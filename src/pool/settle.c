@@ -370,10 +370,7 @@ static void tell(settling *t)
     if (t->bad.code == LEAT_OK && some_stale)
         t->bad = stale;
     pthread_mutex_lock(&s->lock);
-    s->due -= t->n;
-    if (t->bad.code != LEAT_OK && s->bad.code == LEAT_OK)
-        s->bad = t->bad;
-    pthread_cond_broadcast(&s->outcome);
+    leat__outcomes_came(&s->outcomes, t->n, &t->bad);
     pthread_mutex_unlock(&s->lock);
     if (t->freed > 0)
         leat__waiter_poke(s->waiter);

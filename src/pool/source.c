@@ -77,7 +77,8 @@ static size_t wanted(pool_source *s, bool *interrupted)
     max = max < POOL_QUEUES_MAX ? max : POOL_QUEUES_MAX;
     size_t n = max > s->busy ? max - s->busy : 0;
     s->hungry = SIZE_MAX;
-    if (s->busy > refill_at(s, max) || s->due >= POOL_DUE_MAX || full(s)) {
+    if (s->busy > refill_at(s, max) || s->outcomes.due >= POOL_DUE_MAX ||
+        full(s)) {
         s->hungry = refill_at(s, max);
         n = 0;
     }
@@ -252,7 +253,7 @@ static void settle(leat_source *base, leat_delivery *d,
     slot->verdict = verdict_of(s, slot, how->verdict);
     count_locked(lot->queue, slot->verdict);
     leat__pool_use_locked(s, lot->queue, now);
-    s->due++;
+    s->outcomes.due++;
     lot->out--;
     slot->last = lot->out == 0 || !leat__pool_serial(s);
     bool together = leat__pool_serial(s) &&
@@ -284,23 +285,12 @@ static leat_code flush(leat_source *base, int64_t timeout_ms, leat_error *err)
 {
     pool_source *s = (pool_source *)base;
     int64_t deadline = leat__deadline_ns(timeout_ms);
-    bool in_time = true;
     leat_code rc = own(s, err);
     if (rc != LEAT_OK)
         return rc;
     pthread_mutex_lock(&s->lock);
-    while (s->due > 0 && in_time)
-        in_time = leat__cond_wait(&s->outcome, &s->lock, deadline);
-    if (s->due > 0) {
-        rc = leat__fail(err, LEAT_ETIMEOUT,
-                        "pool '%s': %zu settlements have no outcome yet",
-                        s->prefix, s->due);
-    } else if (s->bad.code != LEAT_OK) {
-        rc = s->bad.code;
-        if (err)
-            *err = s->bad;
-        s->bad = (leat_error){ 0 };
-    }
+    rc = leat__outcomes_flush(&s->outcomes, &s->lock, deadline, "pool",
+                              s->prefix, err);
     pthread_mutex_unlock(&s->lock);
     return rc;
 }
@@ -341,7 +331,7 @@ static void source_free(pool_source *s)
     leat__pool_queues_free(s);
     leat__pool_taking_free(s->taking);
     leat__pool_settling_free(s->settling);
-    pthread_cond_destroy(&s->outcome);
+    leat__outcomes_release(&s->outcomes);
     pthread_cond_destroy(&s->work);
     pthread_mutex_destroy(&s->lock);
     pthread_mutex_destroy(&s->change);
@@ -403,7 +393,7 @@ static pool_source *source_new(leat_client *c, const leat_pool_opts *o,
         leat__free(s);
         return NULL;
     }
-    if (leat__cond_init(&s->outcome, err) != LEAT_OK) {
+    if (leat__outcomes_init(&s->outcomes, err) != LEAT_OK) {
         pthread_cond_destroy(&s->work);
         leat__free(s);
         return NULL;

@@ -4,10 +4,11 @@
  * Every script of a queue can be asked again when its answer was lost.  Those
  * that bring messages in or hand them out do that by lanes: a lane is a name of
  * 64 random bits, has one call under way, and the server keeps the number of
- * its last call for an hour (only calls that did something are noted).  The
- * same number again is answered as before, a smaller one, which was held up on
- * an old connection, does nothing.  There are as many lanes as calls at a time,
- * so what they leave on the server does not grow with the messages.
+ * its last call for 60 to 77 minutes (only calls that did something are noted;
+ * see lane.lua).  The same number again is answered as before, a smaller one,
+ * which was held up on an old connection, does nothing.  There are as many
+ * lanes as calls at a time, so what they leave on the server does not grow with
+ * the messages.
  *
  * A call whose outcome stays unknown leaves its lane in doubt: the next receive
  * on it asks for the same number, and so finds what was taken and never came.

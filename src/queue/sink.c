@@ -142,11 +142,8 @@ static leat_code flush(leat_sink *base, int64_t timeout_ms, leat_error *err)
         rc = leat__fail(err, LEAT_ETIMEOUT,
                         "queue '%s': %llu messages have no outcome yet",
                         k->q->name, (unsigned long long)(until - k->finished));
-    } else if (k->bad.code != LEAT_OK) {
-        rc = k->bad.code;
-        if (err)
-            *err = k->bad;
-        k->bad = (leat_error){ 0 };
+    } else {
+        rc = leat__error_take(&k->bad, err);
     }
     pthread_mutex_unlock(&k->lock);
     return rc;
@@ -184,8 +181,7 @@ static void tell_one(queue_sink *k, const waiting *w, leat_code code,
         w->fn(w->arg, &at, code == LEAT_OK ? NULL : &e);
     if (!w->fn && code != LEAT_OK) {
         pthread_mutex_lock(&k->lock);
-        if (k->bad.code == LEAT_OK)
-            k->bad = e;
+        leat__error_keep(&k->bad, &e);
         pthread_mutex_unlock(&k->lock);
     }
 }

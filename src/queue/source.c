@@ -65,9 +65,9 @@ static bool has_room(queue_source *s, int64_t deadline_ns)
 {
     bool in_time = true;
     pthread_mutex_lock(&s->lock);
-    while (s->due >= QUEUE_DUE_MAX && in_time && !s->interrupted)
-        in_time = leat__cond_wait(&s->told, &s->lock, deadline_ns);
-    bool room = s->due < QUEUE_DUE_MAX && !s->interrupted;
+    while (s->outcomes.due >= QUEUE_DUE_MAX && in_time && !s->interrupted)
+        in_time = leat__cond_wait(&s->room, &s->lock, deadline_ns);
+    bool room = s->outcomes.due < QUEUE_DUE_MAX && !s->interrupted;
     s->interrupted = false;
     pthread_mutex_unlock(&s->lock);
     return room;
@@ -123,7 +123,7 @@ static void interrupt(leat_source *base)
     queue_source *s = (queue_source *)base;
     pthread_mutex_lock(&s->lock);
     s->interrupted = true;
-    pthread_cond_broadcast(&s->told);
+    pthread_cond_signal(&s->room);
     pthread_mutex_unlock(&s->lock);
     leat_queue_interrupt(s->q);
 }
@@ -144,7 +144,7 @@ static void settle(leat_source *base, leat_delivery *d,
     slot->next = NULL;
     pthread_mutex_lock(&s->lock);
     slot->out = false;
-    s->due++;
+    s->outcomes.due++;
     if (s->last)
         s->last->next = slot;
     else
@@ -177,23 +177,12 @@ static leat_code flush(leat_source *base, int64_t timeout_ms, leat_error *err)
 {
     queue_source *s = (queue_source *)base;
     int64_t deadline = leat__deadline_ns(timeout_ms);
-    bool in_time = true;
     leat_code rc = leat__queue_own(s->q, err);
     if (rc != LEAT_OK)
         return rc;
     pthread_mutex_lock(&s->lock);
-    while (s->due > 0 && in_time)
-        in_time = leat__cond_wait(&s->told, &s->lock, deadline);
-    if (s->due > 0) {
-        rc = leat__fail(err, LEAT_ETIMEOUT,
-                        "queue '%s': %zu settlements have no outcome yet",
-                        s->q->name, s->due);
-    } else if (s->bad.code != LEAT_OK) {
-        rc = s->bad.code;
-        if (err)
-            *err = s->bad;
-        s->bad = (leat_error){ 0 };
-    }
+    rc = leat__outcomes_flush(&s->outcomes, &s->lock, deadline, "queue",
+                              s->q->name, err);
     pthread_mutex_unlock(&s->lock);
     return rc;
 }
@@ -344,7 +333,8 @@ static void source_free(queue_source *s)
 {
     LEAT__LIST_EACH(&s->lots, at)
     lot_free(LEAT__ITEM(at, source_lot, link));
-    pthread_cond_destroy(&s->told);
+    leat__outcomes_release(&s->outcomes);
+    pthread_cond_destroy(&s->room);
     pthread_cond_destroy(&s->work);
     pthread_mutex_destroy(&s->lock);
     leat__free(s);
@@ -381,15 +371,12 @@ static queue_source *source_new(leat_queue *q, const leat_queue_source_opts *o,
     queue_source *s = leat__zalloc(sizeof *s, err);
     if (!s)
         return NULL;
-    if (leat__cond_init(&s->work, err) != LEAT_OK) {
-        leat__free(s);
-        return NULL;
-    }
-    if (leat__cond_init(&s->told, err) != LEAT_OK) {
-        pthread_cond_destroy(&s->work);
-        leat__free(s);
-        return NULL;
-    }
+    if (leat__cond_init(&s->work, err) != LEAT_OK)
+        goto no_work;
+    if (leat__cond_init(&s->room, err) != LEAT_OK)
+        goto no_room;
+    if (leat__outcomes_init(&s->outcomes, err) != LEAT_OK)
+        goto no_outcomes;
     pthread_mutex_init(&s->lock, NULL);
     leat__list_init(&s->lots);
     s->base.ops = &ops;
@@ -400,6 +387,14 @@ static queue_source *source_new(leat_queue *q, const leat_queue_source_opts *o,
     if (s->opts.batch == 0)
         s->opts.batch = BATCH;
     return s;
+
+no_outcomes:
+    pthread_cond_destroy(&s->room);
+no_room:
+    pthread_cond_destroy(&s->work);
+no_work:
+    leat__free(s);
+    return NULL;
 }
 
 leat_source *leat_queue_source(leat_queue *q,

@@ -10,6 +10,7 @@
 #ifndef LEAT_QUEUE_SOURCE_H
 #define LEAT_QUEUE_SOURCE_H
 
+#include "message/outcomes.h"
 #include "message/source.h"
 #include "queue/queue.h"
 
@@ -45,12 +46,11 @@ typedef struct queue_source {
 
     pthread_mutex_t lock;
     pthread_cond_t work; /* something is settled, or the end */
-    pthread_cond_t told; /* outcomes came in                 */
+    pthread_cond_t room; /* for more to receive              */
     leat__list lots;
     source_slot *first, *last; /* settled, to be sent */
-    size_t due;                /* without outcome     */
+    leat__outcomes outcomes;
     uint64_t seq;
-    leat_error bad; /* the first since a flush */
     bool interrupted, closing;
 } queue_source;
 

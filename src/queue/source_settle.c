@@ -91,10 +91,8 @@ static void tell(queue_source *s, settle_lot *l, const leat_error *e)
         leat__source_settled(&s->base, &l->slot[i]->d,
                              l->outcome[i] == LEAT_OK ? NULL : e);
     pthread_mutex_lock(&s->lock);
-    s->due -= l->n;
-    if (e->code != LEAT_OK && s->bad.code == LEAT_OK)
-        s->bad = *e;
-    pthread_cond_broadcast(&s->told);
+    leat__outcomes_came(&s->outcomes, l->n, e);
+    pthread_cond_signal(&s->room);
     pthread_mutex_unlock(&s->lock);
 }
 

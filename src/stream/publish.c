@@ -285,8 +285,7 @@ static bool await_outcomes(sink_lane *l, int64_t deadline_ns)
 static void take_bad(sink_lane *l, leat_error *first)
 {
     pthread_mutex_lock(&l->lock);
-    if (first->code == LEAT_OK)
-        *first = l->bad;
+    leat__error_keep(first, &l->bad);
     l->bad = (leat_error){ 0 };
     pthread_mutex_unlock(&l->lock);
 }
@@ -306,9 +305,7 @@ static leat_code flush(leat_sink *base, int64_t timeout_ms, leat_error *err)
                               k->base.name);
     for (int i = 0; i < k->lane_count; i++)
         take_bad(&k->lanes[i], &first);
-    if (first.code != LEAT_OK && err)
-        *err = first;
-    return first.code;
+    return leat__error_take(&first, err);
 }
 
 /* ---- open and close --------------------------------------------------- */

@@ -45,8 +45,7 @@ static void finish(sink_lane *l, sink_record *r, const leat_position *at,
         r->fn(r->arg, at, err);
     } else if (err) {
         pthread_mutex_lock(&l->lock);
-        if (l->bad.code == LEAT_OK)
-            l->bad = *err;
+        leat__error_keep(&l->bad, err);
         pthread_mutex_unlock(&l->lock);
     }
     l->done++;

@@ -61,14 +61,10 @@ static void finish_end(stream_source *s, const tally *t)
     leat_gauge_add(s->meters.in_flight, -(int64_t)t->messages);
     pthread_mutex_lock(&s->lock);
     s->unsettled -= t->messages;
-    s->due -= t->told;
     s->stats.stale += t->stale;
     s->stats.deleted += t->deleted;
     s->stats.settled += t->bad.code == LEAT_OK ? t->told : 0;
-    if (t->told > 0 && t->bad.code != LEAT_OK && s->bad.code == LEAT_OK)
-        s->bad = t->bad;
-    if (s->due == 0)
-        pthread_cond_broadcast(&s->told);
+    leat__outcomes_came(&s->outcomes, t->told, &t->bad);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -388,7 +384,7 @@ static void extend_done(stream_extend *x, const leat_error *err)
     pthread_mutex_lock(&s->lock);
     x->done = true;
     bool abandoned = x->abandoned;
-    pthread_cond_broadcast(&s->told);
+    pthread_cond_broadcast(&s->extended);
     pthread_mutex_unlock(&s->lock);
     if (abandoned)
         leat__free(x);

@@ -221,7 +221,7 @@ static void settle(leat_source *base, leat_delivery *d,
                   how->reason ? how->reason : "no reason given");
     pthread_mutex_lock(&s->lock);
     merge(s, e, how);
-    s->due++;
+    s->outcomes.due++;
     if (--e->left == 0)
         append_locked(s, e);
     pthread_mutex_unlock(&s->lock);
@@ -261,27 +261,16 @@ static leat_code flush(leat_source *base, int64_t timeout_ms, leat_error *err)
 {
     stream_source *s = (stream_source *)base;
     int64_t deadline = leat__deadline_ns(timeout_ms);
-    bool in_time = true;
-
     leat_code rc = leat__client_own(s->client, err);
     if (rc != LEAT_OK)
         return rc;
     pthread_mutex_lock(&s->lock);
-    while (s->due > 0 && in_time) {
+    if (s->outcomes.due > 0) {
         s->urgent = true;
         leat__stream_wake_locked(s);
-        in_time = leat__cond_wait(&s->told, &s->lock, deadline);
     }
-    if (s->due > 0) {
-        rc = leat__fail(err, LEAT_ETIMEOUT,
-                        "stream '%s': %zu settlements have no outcome yet",
-                        s->base.name, s->due);
-    } else if (s->bad.code != LEAT_OK) {
-        rc = s->bad.code;
-        if (err)
-            *err = s->bad;
-        s->bad = (leat_error){ 0 };
-    }
+    rc = leat__outcomes_flush(&s->outcomes, &s->lock, deadline, "stream",
+                              s->base.name, err);
     pthread_mutex_unlock(&s->lock);
     return rc;
 }
@@ -313,7 +302,7 @@ static bool await_extend(stream_source *s, stream_extend *x, int64_t deadline,
     s->extends = x;
     leat__stream_wake_locked(s);
     while (!x->done && in_time)
-        in_time = leat__cond_wait(&s->told, &s->lock, deadline);
+        in_time = leat__cond_wait(&s->extended, &s->lock, deadline);
     bool done = x->done;
     if (!done) {
         x->abandoned = true;
@@ -410,7 +399,8 @@ static void release_source(stream_source *s)
         close(s->event);
     if (s->ready_fd >= 0)
         close(s->ready_fd);
-    pthread_cond_destroy(&s->told);
+    leat__outcomes_release(&s->outcomes);
+    pthread_cond_destroy(&s->extended);
     pthread_cond_destroy(&s->arrived);
     pthread_mutex_destroy(&s->lock);
     atomic_store(&s->stream->subscribed, false);
@@ -541,8 +531,10 @@ static stream_source *source_new(leat_stream *stream, leat_error *err)
         return NULL;
     if (leat__cond_init(&s->arrived, err) != LEAT_OK)
         goto no_arrived;
-    if (leat__cond_init(&s->told, err) != LEAT_OK)
-        goto no_told;
+    if (leat__cond_init(&s->extended, err) != LEAT_OK)
+        goto no_extended;
+    if (leat__outcomes_init(&s->outcomes, err) != LEAT_OK)
+        goto no_outcomes;
     pthread_mutex_init(&s->lock, NULL);
     s->base = (leat_source){ .ops = &ops, .name = stream->name };
     s->stream = stream;
@@ -552,7 +544,9 @@ static stream_source *source_new(leat_stream *stream, leat_error *err)
     s->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return s;
 
-no_told:
+no_outcomes:
+    pthread_cond_destroy(&s->extended);
+no_extended:
     pthread_cond_destroy(&s->arrived);
 no_arrived:
     leat__free(s);

@@ -20,6 +20,7 @@
 #define LEAT_STREAM_STREAM_H
 
 #include "base/backoff.h"
+#include "message/outcomes.h"
 #include "message/source.h"
 #include "redis/script.h"
 #include "stream/held.h"
@@ -174,8 +175,8 @@ struct stream_source {
 
     /* Shared. */
     pthread_mutex_t lock;
-    pthread_cond_t arrived; /* something to receive                        */
-    pthread_cond_t told;    /* outcomes came in, an extend is done         */
+    pthread_cond_t arrived;  /* something to receive                        */
+    pthread_cond_t extended; /* an extend is done                          */
     stream_batch *ready_first, *ready_last;
     size_t ready;         /* messages not yet handed out           */
     size_t unsettled;     /* messages without outcome, all of them */
@@ -185,8 +186,7 @@ struct stream_source {
     stream_entry *settled_first, *settled_last;
     size_t settled_count; /* entries to be sent                    */
     int64_t settled_ns;   /* since then                            */
-    size_t due;           /* settlements without outcome           */
-    leat_error bad;       /* the first bad outcome since a flush   */
+    leat__outcomes outcomes;
     stream_extend *extends;
     leat_error failure; /* to be told by receive                 */
     bool failed, final;

@@ -29,8 +29,7 @@
 static void remember_bad(consumer *c, const leat_error *e)
 {
     pthread_mutex_lock(&c->lock);
-    if (c->first_bad.code == LEAT_OK)
-        c->first_bad = *e;
+    leat__error_keep(&c->first_bad, e);
     pthread_mutex_unlock(&c->lock);
 }
 

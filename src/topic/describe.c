@@ -70,6 +70,16 @@ bool leat__pairs_next(leat__pairs *p, leat_bytes *name,
     return true;
 }
 
+size_t leat__pairs_bytes(leat__pairs p)
+{
+    leat_bytes name;
+    const leat_reply *value = NULL;
+    size_t n = 0;
+    while (leat__pairs_next(&p, &name, &value))
+        n += name.n + leat_reply_bytes(value).n;
+    return n;
+}
+
 char *leat__arena_text(leat__arena *a, leat_bytes b, leat_error *err)
 {
     char *p = leat__arena_alloc(a, b.n + 1, err);

@@ -59,6 +59,9 @@ leat__pairs leat__pairs_of(const leat_reply *r);
 bool leat__pairs_next(leat__pairs *p, leat_bytes *name,
                       const leat_reply **value);
 
+/* Of all names and values that are left. */
+size_t leat__pairs_bytes(leat__pairs p);
+
 /* A copy with a zero after it. */
 char *leat__arena_text(leat__arena *a, leat_bytes b, leat_error *err);
 

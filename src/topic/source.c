@@ -216,12 +216,9 @@ static leat_code extend(leat_source *s, leat_delivery *const *d, size_t n,
 static leat_code first_bad(consumer *c, leat_error *err)
 {
     pthread_mutex_lock(&c->lock);
-    leat_error e = c->first_bad;
-    c->first_bad = (leat_error){ 0 };
+    leat_code code = leat__error_take(&c->first_bad, err);
     pthread_mutex_unlock(&c->lock);
-    if (e.code != LEAT_OK && err)
-        *err = e;
-    return e.code;
+    return code;
 }
 
 static leat_code source_flush(leat_source *s, int64_t timeout_ms,

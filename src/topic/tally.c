@@ -47,13 +47,7 @@ static bool is_settled(const char **s, leat__look_range *r, bool *have,
 
 static size_t entry_bytes(const leat_reply *entry)
 {
-    leat__pairs p = leat__pairs_of(leat_reply_at(entry, 1));
-    leat_bytes name;
-    const leat_reply *value = NULL;
-    size_t n = 0;
-    while (leat__pairs_next(&p, &name, &value))
-        n += name.n + leat_reply_bytes(value).n;
-    return n;
+    return leat__pairs_bytes(leat__pairs_of(leat_reply_at(entry, 1)));
 }
 
 typedef struct walk {

@@ -51,7 +51,6 @@
  */
 #include "queue/source.h"
 #include "support/failpoint.h"
-#include "support/ledger.h"
 #include "support/wait.h"
 #include "support/worker.h"
 
@@ -63,19 +62,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Under TSan every exit sleeps a second, and there are many here. */
-const char *__tsan_default_options(void);
-const char *__tsan_default_options(void)
-{
-    return "atexit_sleep_ms=0";
-}
-
 enum { MOST = 100, QUEUES = 64, NAME_SIZE = 80, BODY_SIZE = 1 << 16 };
 
 static struct {
     const char *queue, *api, *ack;
-    int64_t queues, fifo, visibility, ttl, receives, no_reaper, answer,
-        durability, replicas, log, led, exist;
+    worker_link link;
+    int64_t queues, fifo, visibility, ttl, receives, no_reaper, led, exist;
     int64_t key, keys, count, rate, size, given, later, of;
     int64_t batch, wait, hide, in_flight, threads, work, slow, slow_ms, busy,
         hold, delay;
@@ -85,8 +77,7 @@ static struct {
         .ack = "each",
         .queues = 1,
         .visibility = 2000,
-        .answer = 1000,
-        .log = LEAT_LOG_ERROR,
+        .link = { .answer = 1000, .log = LEAT_LOG_ERROR },
         .key = 1,
         .keys = 16,
         .wait = 500,
@@ -103,10 +94,10 @@ static const worker_option options[] = {
     { "ttl", NULL, &o.ttl },
     { "receives", NULL, &o.receives },
     { "no_reaper", NULL, &o.no_reaper },
-    { "answer", NULL, &o.answer },
-    { "durability", NULL, &o.durability },
-    { "replicas", NULL, &o.replicas },
-    { "log", NULL, &o.log },
+    { "answer", NULL, &o.link.answer },
+    { "durability", NULL, &o.link.durability },
+    { "replicas", NULL, &o.link.replicas },
+    { "log", NULL, &o.link.log },
     { "led", NULL, &o.led },
     { "exist", NULL, &o.exist },
     { "key", NULL, &o.key },
@@ -142,8 +133,7 @@ static void write_down(ledger_kind kind, ledger_record r)
 {
     r.key = r.id >> 32;
     r.seq = r.id & 0xffffffff;
-    if (!ledger_write(book, kind, r))
-        worker_die("the ledger cannot be written", NULL);
+    worker_write(book, kind, r);
 }
 
 static void note(ledger_kind kind, uint64_t id)
@@ -161,7 +151,8 @@ static leat_queue *open_queue(leat_client *c, const char *name)
                              .fifo = o.fifo != 0,
                              .must_exist = o.exist != 0,
                              .no_reaper = o.no_reaper != 0,
-                             .log = { worker_log, NULL, (leat_level)o.log } };
+                             .log = { worker_log, NULL,
+                                      (leat_level)o.link.log } };
     int64_t end = wait_now_ms() + WORKER_OPEN_MS;
     leat_error e = { 0 };
     for (;;) {
@@ -209,11 +200,6 @@ typedef struct parcel {
 
 static parcel parcels[MOST];
 
-static int64_t delay_of(uint64_t id)
-{
-    return (int64_t)(id * UINT64_C(0x9E3779B97F4A7C15) >> 33) % o.later;
-}
-
 static leat_msg pack(parcel *p, int64_t key)
 {
     p->id = (uint64_t)key << 32 | ++last_seq[key - o.key];
@@ -239,13 +225,6 @@ static int64_t next_key(int64_t at)
     return first + o.queues * (turn[at]++ % many);
 }
 
-static ledger_kind outcome_of(leat_code rc)
-{
-    return rc == LEAT_OK         ? LEDGER_ACK
-           : rc == LEAT_EUNKNOWN ? LEDGER_UNKNOWN
-                                 : LEDGER_FAIL;
-}
-
 static void send_some(int64_t at, int64_t n)
 {
     leat_msg m[MOST] = { 0 };
@@ -255,15 +234,15 @@ static void send_some(int64_t at, int64_t n)
     for (int64_t i = 0; i < n; i++) {
         m[i] = pack(&parcels[i], next_key(at));
         if (o.later)
-            how[i].delay_ms = delay_of(parcels[i].id) + 1;
+            how[i].delay_ms = worker_delay(parcels[i].id, o.later) + 1;
         note(LEDGER_ATTEMPT, parcels[i].id);
     }
     leat_code rc = leat_queue_send_batch(queues[at], m, (size_t)n, how, sent,
                                          &e);
-    if (rc != LEAT_OK && o.log >= LEAT_LOG_INFO)
+    if (rc != LEAT_OK && o.link.log >= LEAT_LOG_INFO)
         fprintf(stderr, "send: %s\n", e.msg);
     for (int64_t i = 0; i < n; i++)
-        note(outcome_of(sent[i].code), parcels[i].id);
+        note(worker_outcome(sent[i].code), parcels[i].id);
 }
 
 static void produce(void)
@@ -533,7 +512,8 @@ static leat_run *start_runner(leat_queue *q)
     leat_run_opts opts = { .threads = (int)o.threads,
                            .max_in_flight = (int)o.in_flight,
                            .batch = (int)o.batch,
-                           .log = { worker_log, NULL, (leat_level)o.log } };
+                           .log = { worker_log, NULL,
+                                    (leat_level)o.link.log } };
     leat_queue_source_opts how = { .visibility_ms = o.hide };
     leat_run *r = leat_run_start(leat_queue_source(q, &how, &e), run_one, NULL,
                                  &opts, &e);
@@ -573,7 +553,8 @@ static int consume_by_pool(leat_client *c)
     leat_error e = { 0 };
     leat_pool_opts opts = { .workers = (int)o.threads,
                             .visibility_ms = o.hide,
-                            .log = { worker_log, NULL, (leat_level)o.log } };
+                            .log = { worker_log, NULL,
+                                     (leat_level)o.link.log } };
     leat_pool *p = leat_pool_start(c, pool_one, NULL, &opts, &e);
     if (!p)
         worker_die("pool", &e);
@@ -587,10 +568,8 @@ static int consumer(leat_client *c, const char *dir, const char *role)
     book = ledger_open(dir, role);
     if (!book || o.batch > MOST)
         return 1;
-    if (o.led) {
-        printf("ready\n");
-        (void)fflush(stdout);
-    }
+    if (o.led)
+        worker_say_ready();
     int code = strcmp(o.api, "direct") == 0 ? consume_directly()
                : strcmp(o.api, "run") == 0  ? consume_by_runners()
                                             : consume_by_pool(c);
@@ -657,15 +636,7 @@ int main(int argc, char **argv)
     }
     worker_signals();
     worker_parse(options, sizeof options / sizeof *options, argv + 5);
-    leat_client *c = worker_dial(
-        argv[2],
-        &(leat_client_opts){ .name = "chaos",
-                             .timeout_ms = o.answer,
-                             .connect_timeout_ms = o.answer,
-                             .max_retry_ms = 100,
-                             .durability = (leat_durability)o.durability,
-                             .replicas = (int)o.replicas,
-                             .log = { worker_log, NULL, (leat_level)o.log } });
+    leat_client *c = worker_dial(argv[2], &o.link);
     open_queues(c);
     int code = work_as(argv[1], c, argv[3], argv[4]);
     close_queues();

@@ -21,12 +21,9 @@
  * Exit 0: all is well; 1: it cannot work; 3: it could not end so.
  */
 #include "redis/script.h"
-#include "support/ledger.h"
 #include "support/wait.h"
+#include "support/worker.h"
 
-#include <dirent.h>
-#include <leat/leat.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,24 +62,13 @@ static struct key keys[KEYS];
 static struct slot slots[SLOTS];
 static unsigned next_slot, rounds;
 static ledger *book;
-static volatile sig_atomic_t stopping;
-
-static void on_term(int sig)
-{
-    (void)sig;
-    stopping = 1;
-}
-
-static void die(const char *what, const leat_error *e)
-{
-    fprintf(stderr, "redis_worker: %s: %s\n", what, e ? e->msg : "");
-    exit(1);
-}
 
 static void write_down(ledger_kind kind, const struct key *k, uint64_t seq)
 {
-    if (!ledger_add(book, kind, k->number, seq, k->number << 32 | seq))
-        die("the ledger cannot be written", NULL);
+    worker_write(book, kind,
+                 (ledger_record){ .key = k->number,
+                                  .seq = seq,
+                                  .id = k->number << 32 | seq });
 }
 
 /* ---- writing ---------------------------------------------------------- */
@@ -90,13 +76,8 @@ static void write_down(ledger_kind kind, const struct key *k, uint64_t seq)
 static void settle(struct slot *s, leat_code code)
 {
     s->key->busy = false;
-    if (code == LEAT_OK) {
-        write_down(LEDGER_ACK, s->key, s->seq);
-        s->key->acked++;
-    } else {
-        write_down(code == LEAT_EUNKNOWN ? LEDGER_UNKNOWN : LEDGER_FAIL, s->key,
-                   s->seq);
-    }
+    s->key->acked += code == LEAT_OK;
+    write_down(worker_outcome(code), s->key, s->seq);
 }
 
 /* An answer that is not an entry's id must not pass for one. */
@@ -104,7 +85,7 @@ static void on_answer(void *arg, const leat_reply *r, const leat_error *e)
 {
     if (!e && (leat_reply_kind(r) != LEAT_REPLY_STRING ||
                !memchr(leat_reply_bytes(r).p, '-', leat_reply_bytes(r).n)))
-        die("an answer that is not an id", NULL);
+        worker_die("an answer that is not an id", NULL);
     settle(arg, e ? e->code : LEAT_OK);
 }
 
@@ -164,12 +145,12 @@ static int64_t pause_ms = 1;
 
 static void work(leat_client *c)
 {
-    while (!stopping) {
+    while (!worker_stopping) {
         leat_error e;
         leat_conn *conn = leat_client_lend(c, 200, &e);
         if (!conn)
             continue;
-        while (!stopping && some_work(conn))
+        while (!worker_stopping && some_work(conn))
             wait_nap(pause_ms);
         if (leat_conn_drain(conn, 0, &e) != LEAT_OK)
             wait_nap(1);
@@ -200,31 +181,12 @@ static bool last_round(leat_client *c)
 
 /* ---- after a kill ------------------------------------------------------ */
 
-static void recall_file(const char *path)
-{
-    ledger_record r;
-    FILE *f = fopen(path, "r");
-    while (f && fread(&r, sizeof r, 1, f) == 1)
-        for (int i = 0; i < KEYS; i++)
-            if (r.key == keys[i].number && r.seq > keys[i].seq)
-                keys[i].seq = r.seq;
-    if (f)
-        (void)fclose(f);
-}
-
 static void recall(const char *dir, const char *role)
 {
-    char path[4096], prefix[40];
-    DIR *d = opendir(dir);
-    snprintf(prefix, sizeof prefix, "%s.", role);
-    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
-        if (strncmp(e->d_name, prefix, strlen(prefix)) != 0)
-            continue;
-        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        recall_file(path);
-    }
-    if (d)
-        closedir(d);
+    uint64_t last[KEYS] = { 0 };
+    worker_recall(dir, role, keys[0].number, KEYS, last);
+    for (int i = 0; i < KEYS; i++)
+        keys[i].seq = last[i];
 }
 
 static leat_client *dial(const char *url)
@@ -237,8 +199,10 @@ static leat_client *dial(const char *url)
     leat_error e = { 0 };
     for (;;) {
         leat_client *c = leat_client_open(url, &o, &e);
-        if (c || !e.retriable)
-            return c ? c : (die("open", &e), NULL);
+        if (c)
+            return c;
+        if (!e.retriable)
+            worker_die("open", &e);
         wait_nap(20);
     }
 }
@@ -246,7 +210,7 @@ static leat_client *dial(const char *url)
 static int writer(const char *url, const char *dir, unsigned long n)
 {
     char role[32];
-    (void)signal(SIGTERM, on_term);
+    worker_signals();
     snprintf(role, sizeof role, "writer%lu", n);
     for (unsigned i = 0; i < KEYS; i++)
         keys[i].number = n * 10 + i + 1;
@@ -280,7 +244,7 @@ static size_t read_page(leat_conn *conn, const char *name, struct key *k,
                                  leat_str(from), leat_str("+"),
                                  leat_str("COUNT"), leat_str(count)),
                        NULL, &r, &e) != LEAT_OK)
-        die("XRANGE", &e);
+        worker_die("XRANGE", &e);
     size_t n = leat_reply_len(r);
     const leat_reply *entry = leat_reply_first(r);
     for (size_t i = 0; i < n; i++, entry = leat_reply_next(entry)) {
@@ -309,7 +273,7 @@ static int reader(const char *url, const char *dir, unsigned long writers)
     leat_conn *conn = leat_client_lend(c, 5000, &e);
     book = ledger_open(dir, "reader");
     if (!conn || !book)
-        die("cannot read", &e);
+        worker_die("cannot read", &e);
     for (unsigned long n = 1; n <= writers; n++)
         for (unsigned i = 0; i < KEYS; i++)
             read_key(conn, n * 10 + i + 1);

@@ -53,7 +53,6 @@
  */
 #include "message/source.h"
 #include "support/failpoint.h"
-#include "support/ledger.h"
 #include "support/wait.h"
 #include "support/worker.h"
 
@@ -65,18 +64,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Under TSan every exit sleeps a second, and there are many here. */
-const char *__tsan_default_options(void);
-const char *__tsan_default_options(void)
-{
-    return "atexit_sleep_ms=0";
-}
-
 enum { BATCH = 64, KEY_SIZE = 32, WHY_SIZE = 256 };
 
 static struct {
     const char *topic, *group, *name, *order, *fail_file;
-    int64_t partitions, answer, led, durability, replicas, log;
+    worker_link link;
+    int64_t partitions, led;
     int64_t key, keys, count, rate, timeout, window, republish, later;
     int64_t lease, drain, block, in_flight, batch, work, limit, threads;
     int64_t delay, most_delay, jitter, fail_key;
@@ -88,8 +81,7 @@ static struct {
         .name = "",
         .order = "partition",
         .partitions = 4,
-        .answer = 1000,
-        .log = LEAT_LOG_ERROR,
+        .link = { .answer = 1000, .log = LEAT_LOG_ERROR },
         .key = 1,
         .keys = 16,
         .timeout = 60000,
@@ -103,6 +95,7 @@ static struct {
         .jitter = 1 };
 
 static ledger *book;
+
 /* ---- options ---------------------------------------------------------- */
 
 static const char *slow;
@@ -114,11 +107,11 @@ static const worker_option options[] = {
     { "order", &o.order, NULL },
     { "fail_file", &o.fail_file, NULL },
     { "partitions", NULL, &o.partitions },
-    { "answer", NULL, &o.answer },
+    { "answer", NULL, &o.link.answer },
     { "led", NULL, &o.led },
-    { "durability", NULL, &o.durability },
-    { "replicas", NULL, &o.replicas },
-    { "log", NULL, &o.log },
+    { "durability", NULL, &o.link.durability },
+    { "replicas", NULL, &o.link.replicas },
+    { "log", NULL, &o.link.log },
     { "republish", NULL, &o.republish },
     { "later", NULL, &o.later },
     { "key", NULL, &o.key },
@@ -157,19 +150,6 @@ static void parse(char **words)
     o.slow_ms = *rest == ':' ? strtoll(rest + 1, NULL, 10) : 0;
 }
 
-static leat_client *dial(const char *url)
-{
-    return worker_dial(
-        url,
-        &(leat_client_opts){ .name = "chaos",
-                             .timeout_ms = o.answer,
-                             .connect_timeout_ms = o.answer,
-                             .max_retry_ms = 100,
-                             .durability = (leat_durability)o.durability,
-                             .replicas = (int)o.replicas,
-                             .log = { worker_log, NULL, (leat_level)o.log } });
-}
-
 /* What the library found to be lost, as it was told. */
 static void on_loss(void *arg, const leat_loss *l)
 {
@@ -180,8 +160,7 @@ static void on_loss(void *arg, const leat_loss *l)
                         .fence = l->to.seq,
                         .detail = (l->exact ? l->count : 0) << 16 |
                                   (l->partition + 1) };
-    if (!ledger_write(book, LEDGER_LOSS, r))
-        worker_die("the ledger cannot be written", NULL);
+    worker_write(book, LEDGER_LOSS, r);
 }
 
 static leat_topic *open_topic(leat_client *c)
@@ -193,7 +172,8 @@ static leat_topic *open_topic(leat_client *c)
                              .timeout_ms = o.timeout,
                              .on_loss = on_loss,
                              .republish_bytes = (size_t)o.republish,
-                             .log = { worker_log, NULL, (leat_level)o.log } };
+                             .log = { worker_log, NULL,
+                                      (leat_level)o.link.log } };
     int64_t end = wait_now_ms() + WORKER_OPEN_MS;
     leat_error e = { 0 };
     for (;;) {
@@ -211,8 +191,9 @@ static uint32_t *parts;    /* likewise, where they go */
 
 static void note(ledger_kind kind, uint64_t id)
 {
-    if (!ledger_add(book, kind, id >> 32, id & 0xffffffff, id))
-        worker_die("the ledger cannot be written", NULL);
+    worker_write(
+        book, kind,
+        (ledger_record){ .key = id >> 32, .seq = id & 0xffffffff, .id = id });
 }
 
 static void note_at(uint64_t id, const leat_position *at)
@@ -223,8 +204,7 @@ static void note_at(uint64_t id, const leat_position *at)
                         .fence = at->ms,
                         .detail = at->seq << 16 |
                                   (parts[(id >> 32) - (uint64_t)o.key] + 1) };
-    if (!ledger_write(book, LEDGER_ACK, r))
-        worker_die("the ledger cannot be written", NULL);
+    worker_write(book, LEDGER_ACK, r);
 }
 
 /* arg is the id itself. */
@@ -237,7 +217,7 @@ static void on_published(void *arg, const leat_position *at,
     if (!e)
         note_at(id, at);
     else
-        note(e->code == LEAT_EUNKNOWN ? LEDGER_UNKNOWN : LEDGER_FAIL, id);
+        note(worker_outcome(e->code), id);
 }
 
 static void name_key(char key[KEY_SIZE], int64_t i)
@@ -257,11 +237,6 @@ static void find_partitions(leat_topic *t)
     }
 }
 
-static int64_t delay_of(uint64_t id)
-{
-    return (int64_t)(id * UINT64_C(0x9E3779B97F4A7C15) >> 33) % o.later;
-}
-
 static void publish(leat_topic *t, int64_t i)
 {
     char key[KEY_SIZE], body[64];
@@ -273,11 +248,12 @@ static void publish(leat_topic *t, int64_t i)
     note(LEDGER_ATTEMPT, id);
     leat_msg m = { .key = leat_str(key), .body = leat_str(body) };
     void *arg = (void *)(uintptr_t)id;
-    leat_code rc = o.later ? leat_topic_publish_later(t, &m, delay_of(id),
+    leat_code rc = o.later ? leat_topic_publish_later(t, &m,
+                                                      worker_delay(id, o.later),
                                                       on_published, arg, &e)
                            : leat_topic_publish(t, &m, on_published, arg, &e);
     if (rc != LEAT_OK)
-        note(rc == LEAT_EUNKNOWN ? LEDGER_UNKNOWN : LEDGER_FAIL, id);
+        note(worker_outcome(rc), id);
 }
 
 /* One more of each key must be persisted, or the topic is of no use. */
@@ -340,8 +316,7 @@ static void write_down(ledger_kind kind, const leat_delivery *d,
                         .detail = detail };
     if (id == 0)
         worker_die("a message that nobody sent", leat_delivery_error(d));
-    if (!ledger_write(book, kind, r))
-        worker_die("the ledger cannot be written", NULL);
+    worker_write(book, kind, r);
     if (kind == LEDGER_DELIVERY && id == o.slow_id &&
         leat_delivery_attempt(d) == 1)
         wait_nap(o.slow_ms);
@@ -418,8 +393,7 @@ static void on_assign(void *arg, leat_assign what, uint32_t partition,
     ledger_record r = { .place = (uint64_t)partition + 1,
                         .fence = epoch,
                         .detail = (uint64_t)what };
-    if (!ledger_write(book, LEDGER_OWNER, r))
-        worker_die("the ledger cannot be written", NULL);
+    worker_write(book, LEDGER_OWNER, r);
 }
 
 static leat_source *join_group(leat_topic *t)
@@ -493,7 +467,8 @@ static int run_it(leat_source *s)
                            .max_in_flight = (int)o.in_flight,
                            .batch = (int)o.batch,
                            .max_processing_ms = o.limit,
-                           .log = { worker_log, NULL, (leat_level)o.log } };
+                           .log = { worker_log, NULL,
+                                    (leat_level)o.link.log } };
     leat_run *r = leat_run_start(s, handler, NULL, &opts, &e);
     if (!r)
         worker_die("run", &e);
@@ -548,10 +523,8 @@ static int consumer(leat_client *c, const char *dir, const char *role)
         return 1;
     leat_topic *t = open_topic(c);
     leat_source *s = join_group(t);
-    if (o.led) {
-        printf("ready\n");
-        (void)fflush(stdout);
-    }
+    if (o.led)
+        worker_say_ready();
     int code = o.threads ? run_it(s) : loop_it(s);
     leat_topic_close(t);
     ledger_close(book);
@@ -568,7 +541,7 @@ int main(int argc, char **argv)
     }
     worker_signals();
     parse(argv + 5);
-    leat_client *c = dial(argv[2]);
+    leat_client *c = worker_dial(argv[2], &o.link);
     int code = strcmp(argv[1], "produce") == 0 ? producer(c, argv[3], argv[4])
                                                : consumer(c, argv[3], argv[4]);
     leat_client_close(c);

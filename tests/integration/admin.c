@@ -1,80 +1,18 @@
 /*
  * admin.c: groups and topics are set right, and nobody is harmed who was not
  * asked about.
- *
- * The messages of partition i stand at 1000-0, 2000-0, ...: places that a test
- * can name.
  */
-#include "redis/script.h"
+#include "admin_help.h"
 #include "support/allocfail.h"
 #include "support/tcpfault.h"
-#include "topic_help.h"
 
 #include <stdlib.h>
-
-#define A      "0a000000000000000000000000000000"
-#define CURSOR "leat:{t/%d}:cur:g"
-#define LEASE  "leat:{t/%d}:lease:g"
-#define LOG    "leat:{t/%d}:log"
 
 #define DEAD                                                                   \
     "XADD leat:{t/0}:dlq * g %s i 1-0 n 1 f 1 fm 1 lm 1 fe no le no e 1 r r "  \
     "x 0: c 1 b body"
 
-static leat_topic *topic;
-
-static int open_topic(void **state)
-{
-    int rc = open_one(state);
-    if (rc == 0)
-        topic = topic_of(client, "t", 3);
-    return rc;
-}
-
-static int close_topic(void **state)
-{
-    leat_topic_close(topic);
-    return close_one(state);
-}
-
 /* ---- words ------------------------------------------------------------ */
-
-/* Message `number` of a partition, at number * 1000. */
-static void put(int partition, int number)
-{
-    leat_fields *f = leat_fields_new(NULL);
-    char log[64], id[32], body[16];
-    leat_bytes argv[19] = { leat_str("XADD"), leat_str(log), leat_str(id) };
-    snprintf(log, sizeof log, LOG, partition);
-    snprintf(id, sizeof id, "%d-0", number * 1000);
-    snprintf(body, sizeof body, "%d", number);
-    argv[1] = leat_str(log);
-    argv[2] = leat_str(id);
-    leat_msg m = { .id = leat_str(body), .time_ms = 1, .body = leat_str(body) };
-    must(leat_codec_native.encode(&leat_codec_native, &m, 1, f, err));
-    size_t n = 2 * leat_fields_count(f);
-    assert_true(n <= 16);
-    memcpy(argv + 3, leat_fields_pairs(f), n * sizeof *argv);
-    must(leat_client_call(client, argv, 3 + n, NULL, NULL, err));
-    leat_fields_free(f);
-}
-
-static void fill(int partition, int n)
-{
-    for (int i = 1; i <= n; i++)
-        put(partition, i);
-}
-
-static leat_source *join(const leat_topic_source_opts *o)
-{
-    return source_of(topic, "g", o);
-}
-
-/* A group that is there and whose members are gone. */
-static void make_group(void)
-{
-    redis_do(server, "SADD leat:{t}:groups g");
-}
 
 static void set_cursor(int partition, const char *c, const char *n,
                        const char *settled)
@@ -88,10 +26,6 @@ static leat_code seek(const char *to, const leat_seek_opts *o, leat_seek **out,
 {
     return leat_group_seek(client, "t", "g", to, o, out, e);
 }
-
-#define must_seek(to, ...)                                                     \
-    must(leat_group_seek(client, "t", "g", to,                                 \
-                         &(leat_seek_opts){ __VA_ARGS__ }, NULL, err))
 
 /* Only the first partition, and nothing is done: what it comes to. */
 static void assert_counts(const char *to, int64_t skipped, int64_t again)
@@ -132,15 +66,6 @@ static void assert_comes(leat_source *s, int first, int n)
         ack(d);
     }
     must(leat_source_flush(s, LONG_MS, err));
-}
-
-static leat_group_info *described(void)
-{
-    leat_error e = { 0 };
-    leat_group_info *g = leat_group_describe(client, "t", "g", NULL, &e);
-    if (!g)
-        fail_msg("%s", e.msg);
-    return g;
 }
 
 /* ---- seeking ---------------------------------------------------------- */
@@ -629,287 +554,6 @@ static void a_seek_that_was_cut_is_finished_by_the_next(void **state)
     tcpfault_stop(proxy);
 }
 
-/* ---- what is pending -------------------------------------------------- */
-
-/* Run one step of move.lua on partition 1 with a lease of our own. */
-static void move(int number, const char *what, const char *id, int n, int f,
-                 int delay, const char *error, const char *lane)
-{
-    char num[12], tries[12], fails[12], wait[12];
-    const leat_reply *r = NULL;
-    leat_conn *c = lend(client);
-    snprintf(num, sizeof num, "%d", number);
-    snprintf(tries, sizeof tries, "%d", n);
-    snprintf(fails, sizeof fails, "%d", f);
-    snprintf(wait, sizeof wait, "%d", delay);
-    const leat_bytes keys[] = {
-        leat_str("leat:{t/1}:lease:g"), leat_str("leat:{t/1}:cur:g"),
-        leat_str("leat:{t/1}:log"),     leat_str("leat:{t/1}:kept:g"),
-        leat_str("leat:{t/1}:due:g"),   leat_str("leat:{t/1}:lane:g"),
-        leat_str("leat:{t/1}:dlq"),     leat_str("leat:{t/1}:bodies"),
-        leat_str("leat:{t/1}:later"),   leat_str("leat:{t/1}:laters"),
-        leat_str("leat:{t/1}:since")
-    };
-    const leat_bytes args[] = {
-        leat_str(A),        leat_str("9"),      leat_str(num),
-        leat_str("6000-0"), leat_str("6000-0"), leat_str("6"),
-        leat_str(""),       leat_str(""),       leat_str("g"),
-        leat_str("100000"), leat_str("0"),      leat_str("100"),
-        leat_str(""),       leat_str(num),      leat_str(what),
-        leat_str(id),       leat_str(tries),    leat_str(fails),
-        leat_str(wait),     leat_str(error),    leat_str(lane)
-    };
-    must(leat__script_call(c, &leat__script_topic_move, keys, 11, args,
-                           sizeof args / sizeof *args, &r, err));
-    assert_text(leat_reply_at(r, 0), "1");
-    leat_client_return(client, c);
-}
-
-/* On partition 1: two that wait for a retry, one of them with two behind it. */
-static void put_some_by(void)
-{
-    fill(1, 6);
-    redis_do(server, "HSET " LEASE " o %s e 9", 1, A);
-    redis_do(server, "HSET " CURSOR " e 9 q 0 c 0-0 m 0-0 n 0 s %s t %s b 0-0",
-             1, "", "");
-    move(1, "keep", "2000-0", 3, 3, 3600000, "no luck", "");
-    move(2, "keep", "3000-0", 7, 6, 0, "worse", "00000000000000aa");
-    move(3, "keep", "4000-0", 0, 0, 0, "", "00000000000000aa");
-    move(4, "keep", "5000-0", 0, 0, 0, "", "00000000000000aa");
-}
-
-static leat_pending_page *pending(const leat_pending_opts *o)
-{
-    leat_error e = { 0 };
-    leat_pending_page *p = leat_pending_list(client, "t", "g", o, &e);
-    if (!p)
-        fail_msg("%s", e.msg);
-    return p;
-}
-
-/* "0/4 1/2 ": partition and thousands, over as many pages as it takes. */
-static char *walk(leat_pending_sort sort, int limit, char *out, size_t room)
-{
-    char after[96] = "";
-    size_t n = 0;
-    out[0] = '\0';
-    for (int pages = 0; pages < 20; pages++) {
-        leat_pending_page *p = pending(&(leat_pending_opts){
-            .sort = sort, .limit = limit, .after = *after ? after : NULL });
-        assert_int_equal(p->total, 7);
-        assert_true(p->whole);
-        assert_in_range(p->count, 0, limit);
-        for (size_t i = 0; i < p->count; i++)
-            n += (size_t)snprintf(
-                out + n, room - n, "%u/%llu ", p->item[i].partition,
-                (unsigned long long)p->item[i].position.ms / 1000);
-        bool more = p->next != NULL;
-        snprintf(after, sizeof after, "%s", more ? p->next : "");
-        leat_pending_free(p);
-        if (!more)
-            return out;
-    }
-    fail_msg("pages without end: %s", out);
-    return out;
-}
-
-/* A real member has three of partition 0 in hand, the second of five is
- * settled; partition 1 has some put by. */
-static void what_is_pending_is_shown_in_its_three_states(void **state)
-{
-    leat_delivery *d[4];
-    char text[200];
-    (void)state;
-    put_some_by();
-    fill(0, 5);
-    leat_source *s = join(&(leat_topic_source_opts){ .order = LEAT_ORDER_NONE,
-                                                     .max_partitions = 1 });
-    take_n(s, d, 4);
-    ack(d[1]);
-    must(leat_source_flush(s, LONG_MS, err));
-
-    leat_pending_page *p = pending(
-        &(leat_pending_opts){ .sort = LEAT_PENDING_BY_POSITION });
-    assert_int_equal(p->count, 7);
-    assert_null(p->next);
-    const leat_pending *x = p->item;
-    assert_int_equal(x[0].state, LEAT_PENDING_OUT);
-    assert_int_equal(x[0].attempts, 1);
-    assert_true(x[0].age_ms > 1000000 && x[0].due_ms == 0);
-    assert_null(x[0].error);
-    assert_int_equal(x[3].state, LEAT_PENDING_RETRY);
-    assert_true(x[3].due_ms > x[4].due_ms + 3000000);
-    assert_int_equal(x[3].attempts, 3);
-    assert_int_equal(x[3].failures, 3);
-    assert_string_equal(x[3].error, "no luck");
-    assert_null(x[3].lane);
-    assert_int_equal(x[4].state, LEAT_PENDING_RETRY);
-    assert_string_equal(x[4].lane, "00000000000000aa");
-    assert_int_equal(x[5].state, LEAT_PENDING_PARKED);
-    assert_int_equal(x[5].attempts, 0);
-    assert_int_equal(x[6].state, LEAT_PENDING_PARKED);
-    leat_pending_free(p);
-
-    static const char *const orders[] = {
-        "0/1 1/2 0/3 1/3 0/4 1/4 1/5 ", /* by age      */
-        "1/3 1/2 0/1 0/3 0/4 1/4 1/5 ", /* by attempts */
-        "0/1 0/3 0/4 1/2 1/3 1/4 1/5 ", /* by position */
-    };
-    for (int sort = 0; sort < 3; sort++)
-        for (int limit = 1; limit <= 8; limit += 1 + (limit > 2))
-            assert_string_equal(
-                walk((leat_pending_sort)sort, limit, text, sizeof text),
-                orders[sort]);
-
-    leat_group_info *g = described();
-    assert_int_equal(g->in_flight, 3);
-    assert_int_equal(g->retries, 2);
-    assert_int_equal(g->due, 1);
-    assert_int_equal(g->lanes, 1);
-    assert_int_equal(g->parked, 2);
-    assert_int_equal(g->partition[0].in_flight, 3);
-    assert_int_equal(g->partition[1].parked, 2);
-    leat_group_info_free(g);
-    for (int i = 0; i < 4; i++)
-        if (i != 1)
-            ack(d[i]);
-    leat_source_close(s);
-}
-
-/* The same, by a consumer whose message fails: the next of its key is parked
- * behind it, another key flows; and what is dropped is out of the way. */
-static void what_a_consumer_put_by_is_shown_and_dropped(void **state)
-{
-    (void)state;
-    add_keyed("t", 0, "a", "1");
-    add_keyed("t", 0, "a", "2");
-    add_keyed("t", 0, "b", "3");
-    leat_source *s = join(
-        &(leat_topic_source_opts){ .order = LEAT_ORDER_KEY,
-                                   .retry = { .backoff = LEAT_BACKOFF_FIXED,
-                                              .delay_ms = 3600000,
-                                              .max_delay_ms = 3600000,
-                                              .no_jitter = true } });
-    leat_delivery *d = next_of(s);
-    assert_body(d, "1");
-    assert_int_equal(leat_delivery_fail(d, "no luck"), LEAT_OK);
-    d = next_of(s);
-    assert_body(d, "3");
-    wait_until(redis_int(server, "ZCARD leat:{t/0}:lane:g") == 2, LONG_MS);
-
-    leat_pending_page *p = pending(NULL);
-    assert_int_equal(p->count, 3);
-    assert_int_equal(p->item[0].state, LEAT_PENDING_RETRY);
-    assert_int_equal(p->item[0].attempts, 1);
-    assert_int_equal(p->item[0].failures, 1);
-    assert_string_equal(p->item[0].error, "no luck");
-    assert_int_equal(p->item[1].state, LEAT_PENDING_PARKED);
-    assert_string_equal(p->item[1].lane, p->item[0].lane);
-    assert_int_equal(p->item[2].state, LEAT_PENDING_OUT);
-    assert_int_equal(p->item[2].attempts, 1);
-    leat_pending_free(p);
-    ack(d);
-    must(leat_source_flush(s, LONG_MS, err));
-    leat_group_info *g = described();
-    assert_int_equal(g->retries, 1);
-    assert_int_equal(g->due, 0);
-    assert_int_equal(g->lanes, 1);
-    assert_int_equal(g->parked, 1);
-    leat_group_info_free(g);
-
-    must_seek("end", .force = true, .drop = true);
-    add_keyed("t", 0, "a", "4");
-    d = next_of(s); /* the lane is gone with what stood in it */
-    assert_body(d, "4");
-    ack(d);
-    leat_source_close(s);
-}
-
-static void what_was_put_by_stays_over_a_seek_unless_dropped(void **state)
-{
-    leat_seek *s = NULL;
-    (void)state;
-    make_group();
-    put_some_by();
-    must(leat_group_seek(client, "t", "g", "start",
-                         &(leat_seek_opts){ .one = true, .partition = 1 }, &s,
-                         err));
-    assert_int_equal(s->kept, 4);
-    leat_seek_free(s);
-    assert_int_equal(redis_int(server, "HLEN leat:{t/1}:kept:g"), 8);
-    must_seek("end", .drop = true);
-    assert_int_equal(redis_int(server, "EXISTS leat:{t/1}:kept:g "
-                                       "leat:{t/1}:due:g leat:{t/1}:lane:g"),
-                     0);
-}
-
-static void attempts_that_the_cursor_tells_are_shown(void **state)
-{
-    (void)state;
-    make_group();
-    fill(0, 8);
-    redis_do(server, "HSET " CURSOR " e 1 c 1000-0 m 7000-0 n 1 s %s t %s", 0,
-             "3000-0:4000-0", "2000-0=4,5000-0=0,6000-0=2");
-    leat_pending_page *p = pending(
-        &(leat_pending_opts){ .sort = LEAT_PENDING_BY_ATTEMPTS });
-    assert_int_equal(p->count, 3);
-    assert_int_equal(p->item[0].attempts, 4);
-    assert_true(p->item[0].position.ms == 2000);
-    assert_int_equal(p->item[1].attempts, 2);
-    assert_true(p->item[2].position.ms == 7000);
-    leat_pending_free(p);
-}
-
-static void a_page_that_cannot_be_is_refused(void **state)
-{
-    static const char *const after[] = { "", "x", "1:2", "1:2:3", "1:2:3-4x" };
-    leat_error e = { 0 };
-    (void)state;
-    make_group();
-    for (size_t i = 0; i < sizeof after / sizeof *after; i++) {
-        assert_null(leat_pending_list(
-            client, "t", "g", &(leat_pending_opts){ .after = after[i] }, &e));
-        assert_code(e.code, LEAT_EINVAL);
-    }
-    assert_null(leat_pending_list(client, "t", "g",
-                                  &(leat_pending_opts){ .limit = 10001 }, &e));
-    assert_code(e.code, LEAT_EINVAL);
-    assert_null(leat_pending_list(
-        client, "t", "g", &(leat_pending_opts){ .one = true, .partition = 3 },
-        &e));
-    assert_code(e.code, LEAT_EINVAL);
-    assert_null(leat_pending_list(client, "t", "none", NULL, &e));
-    assert_code(e.code, LEAT_ENOENT);
-    leat_pending_page *p = pending(NULL);
-    assert_int_equal(p->count, 0);
-    assert_int_equal(p->total, 0);
-    assert_null(p->next);
-    leat_pending_free(p);
-    leat_pending_free(NULL);
-    leat_seek_free(NULL);
-}
-
-static void long_lists_are_read_page_by_page(void **state)
-{
-    enum { MANY = 450 };
-    int n = 0;
-    char after[96] = "";
-    (void)state;
-    make_group();
-    fill(0, MANY);
-    redis_do(server, "HSET " CURSOR " e 1 c 0-0 m 999999-0 n 0 s %s t %s", 0,
-             "", "");
-    do {
-        leat_pending_page *p = pending(&(leat_pending_opts){
-            .limit = 64, .after = *after ? after : NULL });
-        for (size_t i = 0; i < p->count; i++)
-            assert_true(p->item[i].position.ms == (uint64_t)++n * 1000);
-        snprintf(after, sizeof after, "%s", p->next ? p->next : "");
-        leat_pending_free(p);
-    } while (*after && n < MANY);
-    assert_int_equal(n, MANY);
-}
-
 /* ---- cost ------------------------------------------------------------- */
 
 /* Microseconds inside the server, of the commands whose names begin so.  What
@@ -1053,36 +697,28 @@ static void every_allocation_may_fail(void **state)
     alloc_fail_sweep(do_everything, NULL);
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, open_topic, close_topic)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(what_a_seek_comes_to_is_counted),
-        CASE(what_is_too_much_to_count_is_unknown_and_done),
-        CASE(a_group_reads_on_from_where_it_is_told),
-        CASE(at_the_end_only_what_comes_is_read),
-        CASE(one_partition_moves_and_the_others_stay),
-        CASE(a_place_that_is_none_is_refused),
-        CASE(live_members_are_not_moved_unless_forced),
-        CASE(the_dead_are_not_in_the_way),
-        CASE(one_that_came_meanwhile_is_not_overrun),
-        CASE(a_paused_group_hands_out_nothing_until_it_is_resumed),
-        CASE(a_removed_group_leaves_its_dead_letters_and_nothing_else),
-        CASE(one_connection_suffices_to_remove),
-        CASE(a_dry_run_leaves_the_rest_of_a_removal),
-        CASE(what_is_in_use_is_not_removed_unless_forced),
-        CASE(a_removed_topic_leaves_no_key),
-        CASE(a_removal_that_was_cut_is_finished_by_the_next),
-        CASE(a_seek_that_was_cut_is_finished_by_the_next),
-        CASE(what_is_pending_is_shown_in_its_three_states),
-        CASE(what_a_consumer_put_by_is_shown_and_dropped),
-        CASE(what_was_put_by_stays_over_a_seek_unless_dropped),
-        CASE(attempts_that_the_cursor_tells_are_shown),
-        CASE(a_page_that_cannot_be_is_refused),
-        CASE(long_lists_are_read_page_by_page),
-        CASE(sixty_four_partitions_cost_the_server_little),
-        CASE(every_allocation_may_fail),
+        admin_test(what_a_seek_comes_to_is_counted),
+        admin_test(what_is_too_much_to_count_is_unknown_and_done),
+        admin_test(a_group_reads_on_from_where_it_is_told),
+        admin_test(at_the_end_only_what_comes_is_read),
+        admin_test(one_partition_moves_and_the_others_stay),
+        admin_test(a_place_that_is_none_is_refused),
+        admin_test(live_members_are_not_moved_unless_forced),
+        admin_test(the_dead_are_not_in_the_way),
+        admin_test(one_that_came_meanwhile_is_not_overrun),
+        admin_test(a_paused_group_hands_out_nothing_until_it_is_resumed),
+        admin_test(a_removed_group_leaves_its_dead_letters_and_nothing_else),
+        admin_test(one_connection_suffices_to_remove),
+        admin_test(a_dry_run_leaves_the_rest_of_a_removal),
+        admin_test(what_is_in_use_is_not_removed_unless_forced),
+        admin_test(a_removed_topic_leaves_no_key),
+        admin_test(a_removal_that_was_cut_is_finished_by_the_next),
+        admin_test(a_seek_that_was_cut_is_finished_by_the_next),
+        admin_test(sixty_four_partitions_cost_the_server_little),
+        admin_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

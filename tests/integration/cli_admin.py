@@ -8,8 +8,8 @@ import json
 import signal
 import sys
 
-from cli import PATTERN, equal, exits, on_terminal, wait_for
-from cli_topic import SECONDS, Bench, Redis, ended, told
+from cli_bench import ended, main
+from cli_help import SECONDS, equal, exits, on_terminal, wait_for
 
 
 def ids(b, partition=0):
@@ -347,35 +347,5 @@ def every_verb_explains_itself_and_completes(b):
                                 "billing", "--sort", "").out
 
 
-# ---- running --------------------------------------------------------------
-
-def tests():
-    return [f for name, f in globals().items()
-            if callable(f) and getattr(f, "__module__", "") == __name__
-            and getattr(f, "__code__", None)
-            and f.__code__.co_varnames[:1] == ("b",)
-            and f.__code__.co_argcount == 1 and PATTERN in name]
-
-
-def main():
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    server = Redis(None, "--appendonly", "yes")
-    print(f"1..{len(tests())}")
-    bad = 0
-    for i, test in enumerate(tests(), 1):
-        bench = Bench(server)
-        try:
-            test(bench)
-            print(f"ok {i} {test.__name__}")
-        except Exception as e:  # each test reports its own failure
-            bad += 1
-            print(f"not ok {i} {test.__name__}\n{told(e, __file__)}")
-        finally:
-            bench.close()
-        sys.stdout.flush()
-    server.close()
-    return 1 if bad else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__name__))

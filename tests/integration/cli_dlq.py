@@ -9,10 +9,9 @@ import os
 import re
 import signal
 import sys
-import traceback
 
-from cli import PATTERN, equal, exits, on_terminal
-from cli_topic import Bench, Redis
+from cli_bench import Bench, main
+from cli_help import equal, exits, on_terminal
 
 GROUP = "billing"
 
@@ -477,40 +476,5 @@ def names_complete(b):
     assert "--republish" in b.good("__complete", "dlq", "replay", "--").out
 
 
-def tests():
-    return [f for name, f in globals().items()
-            if getattr(f, "__module__", "") == __name__
-            and getattr(f, "__code__", None)
-            and f.__code__.co_varnames[:1] == ("b",) and PATTERN in name]
-
-
-def told(e):
-    """The line of ours where it went wrong."""
-    line = [x.lineno for x in traceback.extract_tb(e.__traceback__)
-            if x.filename == __file__][-2:]
-    text = str(e).replace("\n", "\n# ")
-    return f"# line {line[-1]}: {type(e).__name__}: {text}"
-
-
-def main():
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    server = Redis(None, "--appendonly", "yes")
-    print(f"1..{len(tests())}")
-    bad = 0
-    for i, test in enumerate(tests(), 1):
-        bench = Grave(server)
-        try:
-            test(bench)
-            print(f"ok {i} {test.__name__}")
-        except Exception as e:  # each test reports its own failure
-            bad += 1
-            print(f"not ok {i} {test.__name__}\n{told(e)}")
-        finally:
-            bench.close()
-        sys.stdout.flush()
-    server.close()
-    return 1 if bad else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__name__, Grave))

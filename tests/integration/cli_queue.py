@@ -13,10 +13,9 @@ import pty
 import signal
 import subprocess
 import sys
-import traceback
 
-from cli import PATTERN, equal, exits, on_terminal, wait_for
-from cli_topic import SECONDS, Bench, Redis
+from cli_bench import Bench, main
+from cli_help import SECONDS, equal, exits, on_terminal, wait_for
 
 
 class Queues(Bench):
@@ -779,40 +778,5 @@ def names_complete(b):
     assert "## redrive" in page and "LEAT\\_QUEUE" in page, page
 
 
-def tests(module):
-    return [f for name, f in vars(module).items()
-            if getattr(f, "__module__", "") == module.__name__
-            and getattr(f, "__code__", None)
-            and f.__code__.co_varnames[:1] == ("b",) and PATTERN in name]
-
-
-def told(e):
-    """The line of a test where it went wrong."""
-    line = [x.lineno for x in traceback.extract_tb(e.__traceback__)
-            if "cli_queue" in x.filename]
-    text = str(e).replace("\n", "\n# ")
-    return f"# line {line[1]}: {type(e).__name__}: {text}"
-
-
-def main(module):
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    server = Redis(None, "--appendonly", "yes")
-    print(f"1..{len(tests(module))}")
-    bad = 0
-    for i, test in enumerate(tests(module), 1):
-        bench = Queues(server)
-        try:
-            test(bench)
-            print(f"ok {i} {test.__name__}")
-        except Exception as e:  # each test reports its own failure
-            bad += 1
-            print(f"not ok {i} {test.__name__}\n{told(e)}")
-        finally:
-            bench.close()
-        sys.stdout.flush()
-    server.close()
-    return 1 if bad else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.modules[__name__]))
+    sys.exit(main(__name__, Queues))

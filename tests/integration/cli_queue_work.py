@@ -9,9 +9,9 @@ import os
 import signal
 import sys
 
-from cli import equal, wait_for
-from cli_queue import main, refused
-from cli_topic import SECONDS, Redis
+from cli_bench import main
+from cli_help import SECONDS, Redis, equal, wait_for
+from cli_queue import Queues, refused
 
 
 def a_program_gets_the_message_and_its_exit_code_decides(b):
@@ -226,4 +226,4 @@ def a_pool_that_cannot_go_on_says_why(b):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.modules[__name__]))
+    sys.exit(main(__name__, Queues))

@@ -4,23 +4,16 @@ Each check is a function whose name is the promise; TAP on stdout.
 Usage: cli_status.py PATH_TO_LEAT [PATTERN]
 """
 
+import contextlib
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import traceback
 
-from cli import LEAT, PATTERN, Home, equal, exits, on_terminal, wait_for
-from cli_topic import SECONDS, Redis
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+from cli_help import (LEAT, SECONDS, Home, Redis, equal, exits, free_port,
+                      on_terminal, run, wait_for)
 
 
 class Tcp(Redis):
@@ -190,33 +183,12 @@ def the_nodes_of_a_cluster_are_shown_with_their_slots(h, s):
         node.close()
 
 
-def tests():
-    return [f for name, f in globals().items()
-            if callable(f) and getattr(f, "__code__", None)
-            and f.__code__.co_varnames[:f.__code__.co_argcount] == ("h", "s")
-            and PATTERN in name]
-
-
-def main():
-    print(f"1..{len(tests())}")
-    server, bad = Redis(None, "--appendonly", "yes"), 0
-    for i, test in enumerate(tests(), 1):
-        home = Home()
-        server.call("CONFIG", "SET", "appendfsync", "everysec")
-        try:
-            test(home, server)
-            print(f"ok {i} {test.__name__}")
-        except Exception:   # each test reports its own failure
-            bad += 1
-            told = traceback.format_exc().rstrip().replace("\n", "\n# ")
-            print(f"not ok {i} {test.__name__}\n# {told}")
-        finally:
-            home.close()
-        sys.stdout.flush()
-    server.close()
-    return 1 if bad else 0
+def begin(server):
+    server.call("CONFIG", "SET", "appendfsync", "everysec")
+    return Home()
 
 
 if __name__ == "__main__":
     assert os.access(LEAT, os.X_OK)
-    sys.exit(main())
+    with contextlib.closing(Redis(None, "--appendonly", "yes")) as one:
+        sys.exit(run(__name__, ("h", "s"), lambda: begin(one), one))

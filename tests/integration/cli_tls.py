@@ -4,23 +4,17 @@ Each check is a function whose name is the promise; TAP on stdout.
 Usage: LEAT_CERTS=PROGRAM cli_tls.py PATH_TO_LEAT [PATTERN]
 """
 
+import contextlib
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 
-from cli import PATTERN, Home, Server, equal, exits
+from cli_help import Home, Server, equal, exits, free_port, run
 
 CERTS = os.environ["LEAT_CERTS"]
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Secure(Server):
@@ -103,32 +97,6 @@ def options_of_tls_do_not_hinder_a_plain_server(h, s):
     exits(h.run(*PING, "-u", "unix://" + s.socket, "--cafile", "/none"), 0)
 
 
-def tests():
-    return [f for name, f in globals().items()
-            if callable(f) and getattr(f, "__code__", None)
-            and f.__code__.co_varnames[:2] == ("h", "s")
-            and f.__code__.co_argcount == 2 and PATTERN in name]
-
-
-def main():
-    server = Secure("--tls-auth-clients", "no")
-    print(f"1..{len(tests())}")
-    bad = 0
-    for i, test in enumerate(tests(), 1):
-        home = Home()
-        try:
-            test(home, server)
-            print(f"ok {i} {test.__name__}")
-        except Exception as e:  # each test reports its own failure
-            bad += 1
-            text = str(e).replace("\n", "\n# ")
-            print(f"not ok {i} {test.__name__}\n# {text}")
-        finally:
-            home.close()
-        sys.stdout.flush()
-    server.close()
-    return 1 if bad else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    with contextlib.closing(Secure("--tls-auth-clients", "no")) as one:
+        sys.exit(run(__name__, ("h", "s"), Home, one))

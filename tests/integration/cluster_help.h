@@ -1,40 +1,12 @@
-/*
- * cluster_help.h: a test program with one cluster:
- *
- *   return cmocka_run_group_tests(tests, start_rig, stop_rig);
- *
- * The tests use `rig` and `url`; `rig_opts` may be set before.
- */
+/* cluster_help.h: a cluster's keys and commands in a test's words. */
 #ifndef CLUSTER_HELP_H
 #define CLUSTER_HELP_H
 
 #include "redis/bundle.h"
 #include "redis/client.h"
-#include "support/cluster.h"
-#include "support/leat.h"
-
-static cluster *rig;
-static char url[1024];
-static cluster_opts rig_opts;
+#include "support/rig.h"
 
 enum { LONG_MS = 60000 };
-
-static inline int start_rig(void **state)
-{
-    (void)state;
-    rig = cluster_start(&rig_opts);
-    if (!rig)
-        return -1;
-    cluster_url(rig, url, sizeof url);
-    return 0;
-}
-
-static inline int stop_rig(void **state)
-{
-    (void)state;
-    cluster_stop(rig);
-    return 0;
-}
 
 /* A key of this slot's tag: "{tag}name", whose node is `node`. */
 static inline char *key_on(int node, const char *name, char *buf, size_t size)

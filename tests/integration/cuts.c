@@ -6,39 +6,15 @@
  * has: OK means once, unknown at most once, anything else never.
  */
 #include "redis/script.h"
-#include "support/leat.h"
-#include "support/tcpfault.h"
+#include "support/proxy.h"
 
 #include <stdlib.h>
 
 enum { MAX_OPS = 20000, TIMEOUT_MS = 25, PATIENCE_MS = 60000 };
 
-static redis_server *server;
-static tcpfault *proxy;
-static char url[64];
-
 /* What was said of operation i, which adds element i to set "done". */
 static leat_code said[MAX_OPS];
 static int ops;
-
-static int start(void **state)
-{
-    (void)state;
-    server = redis_start(NULL);
-    proxy = server ? tcpfault_start(redis_socket(server), NULL) : NULL;
-    if (!proxy)
-        return -1;
-    snprintf(url, sizeof url, "redis://127.0.0.1:%d", tcpfault_port(proxy));
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    tcpfault_stop(proxy);
-    redis_stop(server);
-    return 0;
-}
 
 /* ---- the operations --------------------------------------------------- */
 
@@ -347,5 +323,5 @@ int main(void)
         cmocka_unit_test_setup(
             a_lost_answer_stays_unknown_when_the_next_try_fails, reset),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start_proxy, stop_proxy);
 }

@@ -8,26 +8,16 @@
 
 enum { PARTS = 3 };
 
-static leat_dlq *dlq;
-
 /* Each test begins with a topic "t" of three partitions. */
 static int begin(void **state)
 {
     if (open_one(state) != 0)
         return -1;
-    must(leat_topic_create(client, "t",
-                           &(leat_topic_spec){ .partitions = PARTS }, err));
-    dlq = dlq_of(NULL);
+    make_dlq(PARTS);
     return 0;
 }
 
-static int end(void **state)
-{
-    leat_dlq_close(dlq);
-    return close_one(state);
-}
-
-#define dlq_test(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define dlq_test(name) cmocka_unit_test_setup_teardown(name, begin, close_dlq)
 
 /* ---- walking ---------------------------------------------------------- */
 

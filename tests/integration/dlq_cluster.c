@@ -2,56 +2,23 @@
  * dlq_cluster.c: dead letters of a topic whose partitions are on three masters,
  * also while one of them moves.
  */
-#include "support/cluster.h"
-
 #include "dlq_help.h"
+#include "support/rig.h"
 
 enum { PARTS = 12, EACH = 50 };
 
-static cluster *rig;
-static char cluster_at[1024];
-static leat_dlq *dlq;
-
-static int start_rig(void **state)
-{
-    (void)state;
-    rig = cluster_start(&(cluster_opts){ .replicas = -1 });
-    if (!rig)
-        return -1;
-    cluster_url(rig, cluster_at, sizeof cluster_at);
-    return 0;
-}
-
-static int stop_rig(void **state)
-{
-    (void)state;
-    cluster_stop(rig);
-    return 0;
-}
-
 static int begin(void **state)
 {
-    (void)state;
-    for (int i = 0; i < cluster_count(rig); i++)
-        if (!redis_flush(cluster_node(rig, i)))
-            return -1;
-    client = open_client(cluster_at, NULL);
-    must(leat_topic_create(client, "t",
-                           &(leat_topic_spec){ .partitions = PARTS }, err));
-    dlq = dlq_of(NULL);
+    if (open_on_rig(state) != 0)
+        return -1;
+    make_dlq(PARTS);
     for (int p = 0; p < PARTS; p++)
         bury_many((grave){ .partition = p, .key = "k", .error = "no" },
                   p * EACH, EACH);
     return 0;
 }
 
-static int end(void **state)
-{
-    leat_dlq_close(dlq);
-    return close_one(state);
-}
-
-#define dlq_test(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define dlq_test(name) cmocka_unit_test_setup_teardown(name, begin, close_dlq)
 
 static uint64_t total(void)
 {
@@ -151,7 +118,7 @@ static void a_slot_that_moves_meanwhile_loses_nothing(void **state)
     leat_error e = { 0 };
     /* A script over keys of which some have gone is refused until all have;
      * this one does not wait for that. */
-    leat_client *hasty = open_client(cluster_at,
+    leat_client *hasty = open_client(url,
                                      &(leat_client_opts){ .timeout_ms = 500 });
     leat_dlq *d = leat_dlq_open(hasty, "t", NULL, NULL);
     assert_non_null(d);
@@ -177,5 +144,6 @@ int main(void)
         dlq_test(one_is_edited_where_it_is),
         dlq_test(a_slot_that_moves_meanwhile_loses_nothing),
     };
+    rig_opts = (cluster_opts){ .replicas = -1 };
     return cmocka_run_group_tests(tests, start_rig, stop_rig);
 }

@@ -193,6 +193,22 @@ static inline leat_dlq *dlq_of(const leat_dlq_opts *o)
     return d;
 }
 
+/* Those of a test, of a topic "t" that is made for it. */
+static __attribute__((unused)) leat_dlq *dlq;
+
+static inline void make_dlq(int partitions)
+{
+    must(leat_topic_create(
+        client, "t", &(leat_topic_spec){ .partitions = partitions }, err));
+    dlq = dlq_of(NULL);
+}
+
+static inline int close_dlq(void **state)
+{
+    leat_dlq_close(dlq);
+    return close_one(state);
+}
+
 static inline leat_dead *dead_of(leat_dlq *d, const char *id)
 {
     leat_error e = { 0 };

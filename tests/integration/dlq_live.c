@@ -224,7 +224,7 @@ static void an_edited_one_is_handled_as_it_is_now(void **state)
     ack(next_of(h));
     must(leat_source_flush(g, LONG_MS, err));
     must(leat_source_flush(h, LONG_MS, err));
-    leat_dlq *dlq = dlq_of(NULL);
+    dlq = dlq_of(NULL);
     newest_dead(0, id);
     must(leat_dlq_edit(dlq, id, &(leat_dead_edit){ .body = leat_str("good") },
                        id, err));

@@ -1,5 +1,5 @@
 /* durability.c: which servers are refused, and what is said of them. */
-#include "support/leat.h"
+#include "support/server.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -7,29 +7,14 @@
 
 enum { LONG_MS = 60000 };
 
-static redis_server *server;
-static char url[256];
-
 static int start(void **state)
 {
     static const char *const users[] = { "noconfig on >pw ~* &* +@all -config",
                                          "noinfo on >pw ~* &* +@all -info",
                                          "nowait on >pw ~* &* +@all -wait",
                                          NULL };
-    (void)state;
-    server = redis_start(
-        &(redis_opts){ .aof = REDIS_AOF_EVERYSEC, .users = users });
-    if (!server)
-        return -1;
-    redis_url(server, url, sizeof url);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    redis_stop(server);
-    return 0;
+    server_opts = (redis_opts){ .aof = REDIS_AOF_EVERYSEC, .users = users };
+    return start_server(state);
 }
 
 /* From the side, and certainly done. */
@@ -323,5 +308,5 @@ int main(void)
         cmocka_unit_test(
             a_restart_without_the_log_or_with_snapshots_only_is_refused),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start, stop_server);
 }

@@ -1,12 +1,11 @@
 /* durability_cluster.c: on a cluster each node is proven for itself. */
-#include "support/cluster.h"
+#include "support/rig.h"
 #include "topic_help.h"
 
 #include <stdatomic.h>
 
 enum { MASTERS = 2, PARTITIONS = 8, EACH = 20, PAUSED = 1 };
 
-static cluster *nodes;
 static int owner[PARTITIONS]; /* of each partition */
 
 static int start_nodes(void **state)
@@ -15,35 +14,32 @@ static int start_nodes(void **state)
                                           "min-replicas-to-write 1",
                                           "min-replicas-max-lag 3600",
                                           "repl-timeout 3600", NULL };
-    (void)state;
-    nodes = cluster_start(&(cluster_opts){ .masters = MASTERS,
-                                           .node_timeout_ms = 600000,
-                                           .aof = REDIS_AOF_ALWAYS,
-                                           .config = config });
-    if (!nodes)
+    rig_opts = (cluster_opts){ .masters = MASTERS,
+                               .node_timeout_ms = 600000,
+                               .aof = REDIS_AOF_ALWAYS,
+                               .config = config };
+    if (start_rig(state) != 0)
         return -1;
-    cluster_url(nodes, url, sizeof url);
     client = open_client(url,
                          &(leat_client_opts){ .durability = LEAT_REPLICATED,
                                               .replicas_ms = 500 });
     for (int p = 0; p < PARTITIONS; p++) {
         char key[64];
         snprintf(key, sizeof key, "leat:{t/%d}:log", p);
-        owner[p] = cluster_owner_of(nodes, key);
+        owner[p] = cluster_owner_of(rig, key);
     }
     return 0;
 }
 
 static int stop_nodes(void **state)
 {
-    int rc = close_one(state);
-    cluster_stop(nodes);
-    return rc;
+    close_one(state);
+    return stop_rig(state);
 }
 
 static redis_server *paused_replica(void)
 {
-    return cluster_node(nodes, MASTERS + PAUSED);
+    return cluster_node(rig, MASTERS + PAUSED);
 }
 
 /* ---- publishing ------------------------------------------------------- */
@@ -134,7 +130,7 @@ static void settlements_are_proven_node_by_node(void **state)
     for (int p = 0; p < PARTITIONS; p++) {
         char key[64];
         snprintf(key, sizeof key, "leat:{s/%d}:log", p);
-        owner[p] = cluster_owner_of(nodes, key);
+        owner[p] = cluster_owner_of(rig, key);
         add_many("s", p, 0, EACH);
     }
     leat_source *s = source_of(t, "g", NULL);

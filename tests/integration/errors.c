@@ -3,12 +3,9 @@
  * scripted reply where it cannot; each has one meaning to the caller.
  */
 #include "support/badredis.h"
-#include "support/leat.h"
+#include "support/server.h"
 
 #include <stdlib.h>
-
-static redis_server *server;
-static char url[256];
 
 static int start(void **state)
 {
@@ -17,20 +14,8 @@ static int start(void **state)
     };
     static const char *const config[] = { "busy-reply-threshold 50",
                                           "enable-debug-command yes", NULL };
-    (void)state;
-    server = redis_start(
-        &(redis_opts){ .tcp = true, .users = users, .config = config });
-    if (!server)
-        return -1;
-    redis_url(server, url, sizeof url);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    redis_stop(server);
-    return 0;
+    server_opts = (redis_opts){ .tcp = true, .users = users, .config = config };
+    return start_server(state);
 }
 
 static leat_code call(leat_client *c, const char *a, const char *b,
@@ -308,5 +293,5 @@ int main(void)
         cmocka_unit_test(a_user_with_few_rights_can_do_those),
         cmocka_unit_test(too_many_clients_is_a_passing_failure),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start, stop_server);
 }

@@ -1,31 +1,10 @@
 /* examples_cluster.c: what the examples for a cluster show is true. */
-#include "support/cluster.h"
-#include "support/leat.h"
 #include "support/proc.h"
+#include "support/rig.h"
 
 #include <sys/wait.h>
 
 enum { GAMES = 14, LONG_MS = 60000 };
-
-static cluster *nodes;
-static char url[256];
-
-static int start(void **state)
-{
-    (void)state;
-    nodes = cluster_start(&(cluster_opts){ .replicas = -1 });
-    if (!nodes)
-        return -1;
-    cluster_url(nodes, url, sizeof url);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    cluster_stop(nodes);
-    return 0;
-}
 
 /* In whatever order they were found. */
 static void all_games_are_found_and_played_in_order(void **state)
@@ -60,5 +39,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_games_are_found_and_played_in_order),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    rig_opts = (cluster_opts){ .replicas = -1 };
+    return cmocka_run_group_tests(tests, start_rig, stop_rig);
 }

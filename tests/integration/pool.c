@@ -1,10 +1,10 @@
 /* pool.c: lending connections, to many threads, and never to a child. */
 #include "support/badredis.h"
+#include "support/crosstalk.h"
 #include "support/server.h"
 #include "support/tcpfault.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,50 +28,13 @@ static void a_full_pool_makes_the_next_wait_and_then_fail(void **state)
     leat_client_close(c);
 }
 
-struct user {
-    leat_client *client;
-    int id;
-    atomic_int *bad;
-};
-
-/* Every reply carries what was asked: no cross-talk. */
-static void *use(void *arg)
-{
-    struct user *u = arg;
-    for (int i = 0; i < 300; i++) {
-        char text[32];
-        const leat_reply *r;
-        leat_conn *conn = leat_client_lend(u->client, 10000, NULL);
-        snprintf(text, sizeof text, "%d:%d", u->id, i);
-        leat_code rc = conn ? leat_conn_call(
-                                  conn,
-                                  LEAT_ARGS(leat_str("ECHO"), leat_str(text)),
-                                  NULL, &r, NULL)
-                            : LEAT_ECONN;
-        if (rc != LEAT_OK ||
-            !leat_bytes_eq(leat_reply_bytes(r), leat_str(text)))
-            atomic_fetch_add(u->bad, 1);
-        leat_client_return(u->client, conn);
-    }
-    return NULL;
-}
-
 static void many_threads_share_few_connections_without_cross_talk(void **state)
 {
-    enum { THREADS = 12 };
-    pthread_t t[THREADS];
-    struct user u[THREADS];
-    atomic_int bad = 0;
     (void)state;
     redis_do(server, "CONFIG RESETSTAT");
     leat_client *c = open_client(url, &(leat_client_opts){ .pool_size = 4 });
-    for (int i = 0; i < THREADS; i++) {
-        u[i] = (struct user){ c, i, &bad };
-        assert_int_equal(pthread_create(&t[i], NULL, use, &u[i]), 0);
-    }
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(t[i], NULL);
-    assert_int_equal(bad, 0);
+    assert_no_crosstalk(
+        &(crosstalk){ .client = c, .threads = 12, .times = 300 });
     leat_client_close(c);
     char stats[8192];
     redis_text(server, stats, sizeof stats, "INFO stats");

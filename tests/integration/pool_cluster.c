@@ -3,40 +3,9 @@
  * over the nodes.
  */
 #include "pool_help.h"
-#include "support/cluster.h"
+#include "support/rig.h"
 
 enum { QUEUES = 40, EACH = 5 };
-
-static cluster *nodes;
-
-static int start_nodes(void **state)
-{
-    (void)state;
-    nodes = cluster_start(&(cluster_opts){ .replicas = -1 });
-    if (!nodes)
-        return -1;
-    cluster_url(nodes, url, sizeof url);
-    return 0;
-}
-
-static int stop_nodes(void **state)
-{
-    (void)state;
-    cluster_stop(nodes);
-    return 0;
-}
-
-static int open_all(void **state)
-{
-    (void)state;
-    for (int i = 0; i < cluster_count(nodes); i++)
-        redis_do(cluster_node(nodes, i), "FLUSHALL");
-    client = open_client(url, NULL);
-    return 0;
-}
-
-#define cluster_test(name)                                                     \
-    cmocka_unit_test_setup_teardown(name, open_all, close_one)
 
 static leat_verdict fail_once(leat_ctx *x, void *arg)
 {
@@ -87,8 +56,9 @@ static void a_queue_that_gets_work_later_is_served(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cluster_test(queues_of_all_nodes_are_served_in_their_order),
-        cluster_test(a_queue_that_gets_work_later_is_served),
+        rig_test(queues_of_all_nodes_are_served_in_their_order),
+        rig_test(a_queue_that_gets_work_later_is_served),
     };
-    return cmocka_run_group_tests(tests, start_nodes, stop_nodes);
+    rig_opts = (cluster_opts){ .replicas = -1 };
+    return cmocka_run_group_tests(tests, start_rig, stop_rig);
 }

@@ -4,7 +4,7 @@
  */
 #include "queue/keys.h"
 #include "queue_help.h"
-#include "support/cluster.h"
+#include "support/rig.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -12,37 +12,6 @@
 #include <stdlib.h>
 
 enum { QUEUES = 12, EACH = 20 };
-
-static cluster *nodes;
-
-static int start(void **state)
-{
-    (void)state;
-    nodes = cluster_start(&(cluster_opts){ .replicas = -1 });
-    if (!nodes)
-        return -1;
-    cluster_url(nodes, url, sizeof url);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    cluster_stop(nodes);
-    return 0;
-}
-
-static int open_all(void **state)
-{
-    (void)state;
-    for (int i = 0; i < cluster_count(nodes); i++)
-        redis_do(cluster_node(nodes, i), "FLUSHALL");
-    client = open_client(url, NULL);
-    return 0;
-}
-
-#define cluster_test(name)                                                     \
-    cmocka_unit_test_setup_teardown(name, open_all, close_one)
 
 static void queues_of_all_shards_work(void **state)
 {
@@ -146,12 +115,12 @@ static void a_queue_moves_with_its_slot(void **state)
     (void)state;
     leat_queue *q = queue_of("orders", NULL);
     unsigned slot = cluster_slot("leat:{q/41}:due");
-    int from = cluster_owner(nodes, slot, -1), to = (from + 1) % 3;
+    int from = cluster_owner(rig, slot, -1), to = (from + 1) % 3;
     int got = 0;
     send_many(q, 0, 50);
-    assert_true(cluster_move_begin(nodes, slot, from, to));
-    assert_true(cluster_move_keys(nodes, slot, from, to, 100000) >= 0);
-    assert_true(cluster_move_end(nodes, slot, from, to));
+    assert_true(cluster_move_begin(rig, slot, from, to));
+    assert_true(cluster_move_keys(rig, slot, from, to, 100000) >= 0);
+    assert_true(cluster_move_end(rig, slot, from, to));
     send_many(q, 50, 50);
     while (got < 100) {
         leat_queue_batch *b = take(
@@ -197,13 +166,6 @@ static void *send_on(void *arg)
         wait_nap(3);
     }
     return NULL;
-}
-
-static int number(const leat_queue_item *it)
-{
-    char text[16] = "";
-    memcpy(text, it->msg.body.p, it->msg.body.n < 15 ? it->msg.body.n : 15);
-    return (int)strtol(text, NULL, 10);
 }
 
 /* Some are left to expire, on the first receive. */
@@ -264,14 +226,14 @@ static int acked_by_all(void)
 /* Key by key, and while half of them are there everybody has his try. */
 static void move_slowly(unsigned slot)
 {
-    int from = cluster_owner(nodes, slot, -1), to = (from + 1) % 3, n = 0, k;
-    assert_true(cluster_move_begin(nodes, slot, from, to));
-    while ((k = cluster_move_keys(nodes, slot, from, to, 1)) > 0) {
+    int from = cluster_owner(rig, slot, -1), to = (from + 1) % 3, n = 0, k;
+    assert_true(cluster_move_begin(rig, slot, from, to));
+    while ((k = cluster_move_keys(rig, slot, from, to, 1)) > 0) {
         wait_nap(++n == 5 ? 100 : 5);
         assert_true(n < 1000);
     }
     assert_int_equal(k, 0);
-    assert_true(cluster_move_end(nodes, slot, from, to));
+    assert_true(cluster_move_end(rig, slot, from, to));
 }
 
 static void finish(traffic *t)
@@ -317,12 +279,13 @@ static void a_slot_that_moves_under_traffic_loses_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cluster_test(queues_of_all_shards_work),
-        cluster_test(lists_and_removal_reach_all_nodes),
-        cluster_test(a_wait_ends_wherever_the_queue_lives),
-        cluster_test(what_expires_comes_back_on_every_node),
-        cluster_test(a_queue_moves_with_its_slot),
-        cluster_test(a_slot_that_moves_under_traffic_loses_nothing),
+        rig_test(queues_of_all_shards_work),
+        rig_test(lists_and_removal_reach_all_nodes),
+        rig_test(a_wait_ends_wherever_the_queue_lives),
+        rig_test(what_expires_comes_back_on_every_node),
+        rig_test(a_queue_moves_with_its_slot),
+        rig_test(a_slot_that_moves_under_traffic_loses_nothing),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    rig_opts = (cluster_opts){ .replicas = -1 };
+    return cmocka_run_group_tests(tests, start_rig, stop_rig);
 }

@@ -3,12 +3,12 @@
  * are lost at a bad moment, and two who believe that a message is theirs.
  */
 #include "queue_help.h"
+#include "support/clock.h"
 #include "support/tcpfault.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum { TIMEOUT_MS = 400 };
 
@@ -145,12 +145,6 @@ static int64_t scripts_run(redis_server *s)
     return p ? strtoll(p + strlen("cmdstat_evalsha:calls="), NULL, 10) : 0;
 }
 
-static void move_clock(int fd, int64_t seconds)
-{
-    int64_t ns = seconds * 1000000000;
-    assert_int_equal(pwrite(fd, &ns, sizeof ns, 0), sizeof ns);
-}
-
 /* Many that are too old are dropped in steps, none of which holds up the
  * server, and what stands behind them is received at once. */
 static void what_is_too_old_is_dropped_in_steps(void **state)
@@ -158,11 +152,10 @@ static void what_is_too_old_is_dropped_in_steps(void **state)
     enum { N = 10000 };
     (void)state;
     for (int fifo = 0; fifo < 2; fifo++) {
-        char path[] = "/tmp/leat-clock-XXXXXX", u[256];
-        int fd = mkstemp(path);
-        assert_true(fd >= 0);
-        move_clock(fd, 0);
-        redis_server *s = redis_start(&(redis_opts){ .clock_file = path });
+        char u[256];
+        wall_clock clock = clock_new();
+        redis_server *s = redis_start(
+            &(redis_opts){ .clock_file = clock.path });
         assert_non_null(s);
         leat_client *c = open_client(redis_url(s, u, sizeof u), NULL);
         leat_queue *q = leat_queue_open(c, "orders",
@@ -172,7 +165,7 @@ static void what_is_too_old_is_dropped_in_steps(void **state)
                                         NULL);
         assert_non_null(q);
         send_lots(q, "g", N);
-        move_clock(fd, 7200);
+        clock_set(&clock, 7200);
         send_group(q, "g", "fresh");
         int64_t before = scripts_run(s);
         leat_queue_batch *b = take(q, NULL);
@@ -185,8 +178,7 @@ static void what_is_too_old_is_dropped_in_steps(void **state)
         leat_queue_close(q);
         leat_client_close(c);
         redis_stop(s);
-        close(fd);
-        unlink(path);
+        clock_free(&clock);
     }
 }
 

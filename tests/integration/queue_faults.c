@@ -5,12 +5,12 @@
  * again, and all the rest is still to be had.
  */
 #include "queue_help.h"
+#include "support/clock.h"
 #include "support/tcpfault.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* ---- cuts at every byte ----------------------------------------------- */
 
@@ -126,13 +126,6 @@ static leat_code do_send(victim *v, int i)
     snprintf(text, sizeof text, "%d", i);
     return leat_queue_send(v->q, &(leat_msg){ .body = leat_str(text) }, NULL,
                            NULL, NULL);
-}
-
-static int number(const leat_queue_item *it)
-{
-    char text[16] = "";
-    memcpy(text, it->msg.body.p, it->msg.body.n < 15 ? it->msg.body.n : 15);
-    return (int)strtol(text, NULL, 10);
 }
 
 /* What a lost answer held comes with the next receive: nothing runs out here,
@@ -468,20 +461,12 @@ static void a_killed_server_forgets_nothing_and_repeats_nothing(void **state)
 
 /* ---- a clock that jumps ----------------------------------------------- */
 
-static void move_clock(int fd, int64_t seconds)
-{
-    int64_t ns = seconds * 1000000000;
-    assert_int_equal(pwrite(fd, &ns, sizeof ns, 0), sizeof ns);
-}
-
 static void a_jumping_clock_neither_loses_nor_keeps_messages(void **state)
 {
     (void)state;
-    char path[] = "/tmp/leat-clock-XXXXXX", u[256];
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    move_clock(fd, 0);
-    redis_server *s = redis_start(&(redis_opts){ .clock_file = path });
+    char u[256];
+    wall_clock clock = clock_new();
+    redis_server *s = redis_start(&(redis_opts){ .clock_file = clock.path });
     assert_non_null(s);
     leat_client *c = open_client(redis_url(s, u, sizeof u), NULL);
     leat_queue *q = leat_queue_open(
@@ -492,14 +477,14 @@ static void a_jumping_clock_neither_loses_nor_keeps_messages(void **state)
     must(leat_queue_send(q, &(leat_msg){ .body = leat_str("y") }, &later, NULL,
                          err));
     leat_queue_batch *first = take_one(q);
-    move_clock(fd, -3600); /* deadlines are not an hour away */
+    clock_set(&clock, -3600); /* deadlines are not an hour away */
     leat_queue_batch *again = take_one(q), *second = take_one(q);
     assert_int_equal(item(again)->receives + item(second)->receives, 3);
     assert_int_not_equal(leat_queue_ack(q, item(first)->receipt, NULL),
                          LEAT_OK);
     must(leat_queue_change_visibility(q, item(again)->receipt, 3000000, err));
     must(leat_queue_change_visibility(q, item(second)->receipt, 3000000, err));
-    move_clock(fd, 7200); /* they come early, and once */
+    clock_set(&clock, 7200); /* they come early, and once */
     leat_queue_batch_free(first);
     first = take_one(q);
     assert_int_equal(leat_queue_ack(q, item(first)->receipt, NULL), LEAT_OK);
@@ -508,7 +493,7 @@ static void a_jumping_clock_neither_loses_nor_keeps_messages(void **state)
     must(leat_queue_ack(q, item(first)->receipt, err));
     leat_queue_batch_free(first);
     for (int i = 0; i < 40; i++) { /* it trembles */
-        move_clock(fd, i % 2 ? 0 : 1);
+        clock_set(&clock, i % 2 ? 0 : 1);
         send_text(q, "z");
         leat_queue_batch *b = take(
             q, &(leat_receive_opts){ .wait_ms = LONG_MS,
@@ -523,8 +508,7 @@ static void a_jumping_clock_neither_loses_nor_keeps_messages(void **state)
     leat_queue_close(q);
     leat_client_close(c);
     redis_stop(s);
-    close(fd);
-    unlink(path);
+    clock_free(&clock);
 }
 
 /* ---- a server whose memory is full ------------------------------------ */
@@ -661,11 +645,9 @@ static void a_body_that_is_gone_or_no_message_is_told(void **state)
 static void a_clock_that_was_ahead_strands_nothing(void **state)
 {
     (void)state;
-    char path[] = "/tmp/leat-clock-XXXXXX", u[256];
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    move_clock(fd, 0);
-    redis_server *s = redis_start(&(redis_opts){ .clock_file = path });
+    char u[256];
+    wall_clock clock = clock_new();
+    redis_server *s = redis_start(&(redis_opts){ .clock_file = clock.path });
     assert_non_null(s);
     leat_client *c = open_client(redis_url(s, u, sizeof u), NULL);
     leat_client *c2 = open_client(u, NULL);
@@ -673,11 +655,11 @@ static void a_clock_that_was_ahead_strands_nothing(void **state)
     leat_queue *q = leat_queue_open(c, "orders", &o, NULL);
     assert_non_null(q);
     send_text(q, "x");
-    move_clock(fd, 3600);
+    clock_set(&clock, 3600);
     /* The reaper takes its turn, and then it dies. */
     redis_do(s, "DEL leat:{q/41}:reaper");
     wait_until(redis_int(s, "EXISTS leat:{q/41}:reaper") == 1, LONG_MS);
-    move_clock(fd, 0);
+    clock_set(&clock, 0);
     leat_queue_close(q);
     q = leat_queue_open(c2, "orders", NULL, NULL);
     assert_non_null(q);
@@ -686,7 +668,7 @@ static void a_clock_that_was_ahead_strands_nothing(void **state)
                          err));
     wait_until(stats(q).visible == 2, LONG_MS);
     /* What is sent and hidden meanwhile, and comes when it should. */
-    move_clock(fd, 7200);
+    clock_set(&clock, 7200);
     leat_queue_send_opts once = { .dedup = leat_str("d"), .delay_ms = 1500 };
     must(leat_queue_send(q, &(leat_msg){ .body = leat_str("z") }, &once, NULL,
                          err));
@@ -694,7 +676,7 @@ static void a_clock_that_was_ahead_strands_nothing(void **state)
         q, &(leat_receive_opts){ .max = 2, .visibility_ms = 1500 });
     assert_int_equal(leat_queue_batch_count(b), 2);
     leat_queue_batch_free(b);
-    move_clock(fd, 0);
+    clock_set(&clock, 0);
     wait_until(stats(q).visible == 3, LONG_MS);
     leat_queue_sent sent = { 0 };
     int64_t end = wait_now_ms() + LONG_MS;
@@ -708,8 +690,7 @@ static void a_clock_that_was_ahead_strands_nothing(void **state)
     leat_client_close(c);
     leat_client_close(c2);
     redis_stop(s);
-    close(fd);
-    unlink(path);
+    clock_free(&clock);
 }
 
 /* ---- a server that forgets its scripts -------------------------------- */
@@ -750,169 +731,6 @@ static void forgotten_scripts_are_told_again(void **state)
     leat_queue_close(q);
 }
 
-/* ---- cost ------------------------------------------------------------- */
-
-/* The longest script since the log was emptied, by the server's own clock. */
-static int64_t longest_us(void)
-{
-    int64_t most = 0;
-    redisReply *r = redis_raw(server, "SLOWLOG GET 128");
-    assert_non_null(r);
-    for (size_t i = 0; i < r->elements; i++) {
-        const redisReply *entry = r->element[i];
-        const redisReply *args = entry->element[3];
-        if (strncmp(args->element[0]->str, "EVAL", 4) == 0 &&
-            entry->element[2]->integer > most)
-            most = entry->element[2]->integer;
-    }
-    freeReplyObject(r);
-    return most;
-}
-
-/* The quickest of some runs: others have the processor, too, in between. */
-static void takes_no_5_ms(const char *what, void (*before)(leat_queue *),
-                          void (*work)(leat_queue *), leat_queue *q)
-{
-    enum { TRIES = 60, MOST_US = 5000 };
-    int64_t best = INT64_MAX;
-    int i = 0;
-    for (; i < TRIES && (i < 3 || best >= MOST_US); i++) {
-        if (before)
-            before(q);
-        redis_do(server, "SLOWLOG RESET");
-        work(q);
-        int64_t used = longest_us();
-        assert_true(used > 0);
-        best = used < best ? used : best;
-    }
-    print_message("# %s: %d us, %d runs\n", what, (int)best, i);
-    if (best >= MOST_US)
-        fail_msg("%s: %d us", what, (int)best);
-}
-
-static leat_msg full[LEAT_QUEUE_BATCH];
-static leat_queue_send_opts each[LEAT_QUEUE_BATCH];
-static char names[LEAT_QUEUE_BATCH][16];
-static bool with_dedup;
-
-static void send_full(leat_queue *q)
-{
-    for (int i = 0; i < LEAT_QUEUE_BATCH; i++)
-        full[i].id = leat_str("");
-    must(leat_queue_send_batch(q, full, LEAT_QUEUE_BATCH, NULL, NULL, err));
-}
-
-/* Each of a group of its own, and perhaps with a dedup id. */
-static void send_each(leat_queue *q)
-{
-    static int run;
-    run++;
-    for (int i = 0; i < LEAT_QUEUE_BATCH; i++) {
-        snprintf(names[i], sizeof names[i], "%d/%d", run, i);
-        leat_bytes name = leat_str(names[i]);
-        full[i].id = with_dedup ? leat_str("") : name;
-        each[i] = (leat_queue_send_opts){ .group = name,
-                                          .dedup = with_dedup ? name
-                                                              : leat_str("") };
-    }
-    must(leat_queue_send_batch(q, full, LEAT_QUEUE_BATCH, each, NULL, err));
-}
-
-static leat_queue_batch *take_full(leat_queue *q, int64_t ms, leat_bytes *r)
-{
-    leat_queue_batch *b = take(q, &(leat_receive_opts){ .max = LEAT_QUEUE_BATCH,
-                                                        .visibility_ms = ms });
-    for (size_t i = 0; i < leat_queue_batch_count(b); i++)
-        r[i] = leat_queue_batch_at(b, i)->receipt;
-    return b;
-}
-
-static void take_full_and_ack(leat_queue *q)
-{
-    static leat_bytes r[LEAT_QUEUE_BATCH];
-    leat_queue_batch *b = take_full(q, 0, r);
-    size_t n = leat_queue_batch_count(b);
-    assert_true(n >= 400);
-    must(leat_queue_change_batch(q, r, n, 100000, NULL, err));
-    must(leat_queue_ack_batch(q, r, n, NULL, err));
-    leat_queue_batch_free(b);
-}
-
-static void take_full_and_lose(leat_queue *q)
-{
-    static leat_bytes r[LEAT_QUEUE_BATCH];
-    send_full(q);
-    leat_queue_batch_free(take_full(q, 1, r));
-    wait_nap(5);
-}
-
-static void give_back_full(leat_queue *q)
-{
-    int64_t n, all = 0;
-    while (all < LEAT_QUEUE_BATCH) {
-        must(leat_queue_requeue_expired_once(q, 0, &n, err));
-        all += n;
-    }
-}
-
-static void bury_full(leat_queue *q)
-{
-    static leat_bytes r[LEAT_QUEUE_BATCH];
-    send_full(q);
-    leat_queue_batch *b = take_full(q, 0, r);
-    for (int i = 0; i < LEAT_QUEUE_BATCH; i++)
-        must(leat_queue_reject(q, r[i], "no", err));
-    leat_queue_batch_free(b);
-}
-
-static void redrive_and_purge(leat_queue *q)
-{
-    int64_t n;
-    must(leat_queue_redrive(q, NULL, &n, err));
-    assert_int_equal(n, LEAT_QUEUE_BATCH);
-    must(leat_queue_purge(q, false, &n, err));
-    assert_int_equal(n, LEAT_QUEUE_BATCH);
-}
-
-static void purge_all(leat_queue *q)
-{
-    int64_t n;
-    must(leat_queue_purge(q, false, &n, err));
-}
-
-static void no_script_takes_5_ms_at_the_batch_limit(void **state)
-{
-    (void)state;
-    static char body[100];
-    leat_queue_opts o = { .no_reaper = true };
-    leat_queue *q = queue_of("orders", &o);
-    for (int i = 0; i < LEAT_QUEUE_BATCH; i++)
-        full[i].body = leat_mem(body, sizeof body);
-    redis_do(server, "CONFIG SET slowlog-log-slower-than 0");
-    takes_no_5_ms("send", NULL, send_full, q);
-    purge_all(q);
-    takes_no_5_ms("receive, hide, ack", send_full, take_full_and_ack, q);
-    takes_no_5_ms("expire", take_full_and_lose, give_back_full, q);
-    purge_all(q);
-    takes_no_5_ms("redrive, purge", bury_full, redrive_and_purge, q);
-    takes_no_5_ms("send, with ids", NULL, send_each, q);
-    purge_all(q);
-    must(leat_queue_alter(q, &(leat_queue_opts){ .max_receives = 9 }, err));
-    takes_no_5_ms("receive with a bound, hide, ack", send_full,
-                  take_full_and_ack, q);
-    with_dedup = true;
-    takes_no_5_ms("send, with dedup ids", NULL, send_each, q);
-    leat_queue_close(q);
-    o.fifo = true;
-    q = queue_of("fifo", &o);
-    with_dedup = false;
-    takes_no_5_ms("fifo: send", NULL, send_each, q);
-    purge_all(q);
-    takes_no_5_ms("fifo: receive, hide, ack", send_each, take_full_and_ack, q);
-    leat_queue_close(q);
-    redis_do(server, "CONFIG SET slowlog-log-slower-than 10000");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -932,7 +750,6 @@ int main(void)
         queue_test(a_key_of_another_type_is_an_error_and_no_loss),
         queue_test(a_body_that_is_gone_or_no_message_is_told),
         queue_test(forgotten_scripts_are_told_again),
-        queue_test(no_script_takes_5_ms_at_the_batch_limit),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

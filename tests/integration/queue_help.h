@@ -4,28 +4,10 @@
 #ifndef QUEUE_HELP_H
 #define QUEUE_HELP_H
 
+#define CLIENT_TIMEOUT_MS 20000 /* a script may take long on a busy machine */
 #include "support/server.h"
 
 enum { LONG_MS = 60000 };
-
-static leat_client *client;
-
-static inline int open_one(void **state)
-{
-    (void)state;
-    if (!redis_flush(server))
-        return -1;
-    client = open_client(url, &(leat_client_opts){ .timeout_ms = LONG_MS / 3 });
-    return 0;
-}
-
-static inline int close_one(void **state)
-{
-    (void)state;
-    leat_client_close(client);
-    client = NULL;
-    return 0;
-}
 
 /* A test with a client of its own and an empty server. */
 #define queue_test(name)                                                       \
@@ -95,6 +77,15 @@ static inline leat_queue_batch *take_dead(leat_queue *q)
 static inline const leat_queue_item *item(const leat_queue_batch *b)
 {
     return leat_queue_batch_at(b, 0);
+}
+
+/* The number that its body is. */
+static inline int number(const leat_queue_item *it)
+{
+    leat_bytes body = it->msg.body;
+    char text[16];
+    snprintf(text, sizeof text, "%.*s", (int)body.n, (const char *)body.p);
+    return (int)strtol(text, NULL, 10);
 }
 
 static inline void nothing(leat_queue *q)

@@ -44,14 +44,6 @@ static int roll(world *w, int n)
     return (int)(rand_r(&w->seed) % (unsigned)n);
 }
 
-static int number_of(const leat_queue_item *it)
-{
-    char text[16] = "";
-    assert_true(it->msg.body.n < 16);
-    memcpy(text, it->msg.body.p, it->msg.body.n);
-    return (int)strtol(text, NULL, 10);
-}
-
 /* ---- the operations --------------------------------------------------- */
 
 static void op_send(world *w)
@@ -107,7 +99,7 @@ static void op_receive(world *w, bool dead)
                                     .visibility_ms = firm ? 3600000 : 1 });
     for (size_t i = 0; i < leat_queue_batch_count(b); i++) {
         const leat_queue_item *it = leat_queue_batch_at(b, i);
-        int k = number_of(it);
+        int k = number(it);
         assert_in_range(k, 0, w->sent - 1);
         if (w->m[k].at != AROUND)
             fail_msg("message %d came back from the %s", k,
@@ -214,7 +206,7 @@ static void find_dead(world *w, char *dead)
 {
     leat_queue_batch *b = leat_queue_peek(w->q, LEAT_QUEUE_BATCH, true, NULL);
     for (size_t i = 0; i < leat_queue_batch_count(b); i++)
-        dead[number_of(leat_queue_batch_at(b, i))] = 1;
+        dead[number(leat_queue_batch_at(b, i))] = 1;
     leat_queue_batch_free(b);
     for (int i = 0; i < w->outs; i++)
         if (w->out[i].dead)
@@ -248,7 +240,7 @@ static void forgive(world *w)
 {
     leat_queue_batch *b = leat_queue_peek(w->q, LEAT_QUEUE_BATCH, true, NULL);
     for (size_t i = 0; i < leat_queue_batch_count(b); i++)
-        w->m[number_of(leat_queue_batch_at(b, i))].buried = 1;
+        w->m[number(leat_queue_batch_at(b, i))].buried = 1;
     leat_queue_batch_free(b);
 }
 

@@ -1,33 +1,9 @@
 /*
  * reconnect.c: the server goes away and comes back.
  */
-#include "support/leat.h"
-#include "support/tcpfault.h"
+#include "support/proxy.h"
 
 #include <stdlib.h>
-
-static redis_server *server;
-static tcpfault *proxy;
-static char url[64];
-
-static int start(void **state)
-{
-    (void)state;
-    server = redis_start(&(redis_opts){ .aof = REDIS_AOF_ALWAYS });
-    proxy = server ? tcpfault_start(redis_socket(server), NULL) : NULL;
-    if (!proxy)
-        return -1;
-    snprintf(url, sizeof url, "redis://127.0.0.1:%d", tcpfault_port(proxy));
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    tcpfault_stop(proxy);
-    redis_stop(server);
-    return 0;
-}
 
 static void nobody_there_is_told_at_once(void **state)
 {
@@ -213,5 +189,6 @@ int main(void)
         cmocka_unit_test(five_hundred_clients_come_back_together),
         cmocka_unit_test(a_harassed_pipeline_tells_the_truth),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    server_opts.aof = REDIS_AOF_ALWAYS;
+    return cmocka_run_group_tests(tests, start_proxy, stop_proxy);
 }

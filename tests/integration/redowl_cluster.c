@@ -3,30 +3,10 @@
  * name keeps the keys of a queue together.
  */
 #include "redowl_help.h"
-#include "support/cluster.h"
+#include "support/rig.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-
-static cluster *nodes;
-
-static int start(void **state)
-{
-    (void)state;
-    nodes = cluster_start(&(cluster_opts){ .replicas = -1 });
-    if (!nodes)
-        return -1;
-    cluster_url(nodes, url, sizeof url);
-    client = open_client(url, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    close_one(state);
-    cluster_stop(nodes);
-    return 0;
-}
 
 static void a_name_without_tag_is_refused(void **state)
 {
@@ -118,13 +98,6 @@ static void *send_on(void *arg)
     return NULL;
 }
 
-static int number(const leat_queue_item *it)
-{
-    char text[16] = "";
-    memcpy(text, it->msg.body.p, it->msg.body.n < 15 ? it->msg.body.n : 15);
-    return (int)strtol(text, NULL, 10);
-}
-
 /* Each third is left to expire once. */
 static void *receive_on(void *arg)
 {
@@ -160,13 +133,13 @@ static void a_queue_moves_with_its_slot_and_loses_nothing(void **state)
     pthread_create(&receiver, NULL, receive_on, &t);
     for (int i = 0; i < 3; i++) {
         int before = t.done;
-        int from = cluster_owner(nodes, slot, -1), to = (from + 1) % 3;
-        assert_true(cluster_move_begin(nodes, slot, from, to));
+        int from = cluster_owner(rig, slot, -1), to = (from + 1) % 3;
+        assert_true(cluster_move_begin(rig, slot, from, to));
         for (int k = 0; k < 200; k++)
-            if (cluster_move_keys(nodes, slot, from, to, 1) <= 0)
+            if (cluster_move_keys(rig, slot, from, to, 1) <= 0)
                 break;
-        assert_true(cluster_move_keys(nodes, slot, from, to, 100000) >= 0);
-        assert_true(cluster_move_end(nodes, slot, from, to));
+        assert_true(cluster_move_keys(rig, slot, from, to, 100000) >= 0);
+        assert_true(cluster_move_end(rig, slot, from, to));
         wait_until(t.done > before || t.done == MANY, LONG_MS);
     }
     t.quiet = true;
@@ -185,10 +158,11 @@ static void a_queue_moves_with_its_slot_and_loses_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_without_tag_is_refused),
-        cmocka_unit_test(every_step_works_with_a_tag),
-        cmocka_unit_test(a_wait_ends_whichever_node_it_is_told_by),
-        cmocka_unit_test(a_queue_moves_with_its_slot_and_loses_nothing),
+        rig_test(a_name_without_tag_is_refused),
+        rig_test(every_step_works_with_a_tag),
+        rig_test(a_wait_ends_whichever_node_it_is_told_by),
+        rig_test(a_queue_moves_with_its_slot_and_loses_nothing),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    rig_opts = (cluster_opts){ .replicas = -1 };
+    return cmocka_run_group_tests(tests, start_rig, stop_rig);
 }

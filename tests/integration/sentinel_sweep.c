@@ -6,9 +6,7 @@
  * compared with what the server has; nothing may be left over, and no fault is
  * taken for a failover.
  */
-#include "support/allocfail.h"
-#include "support/leat.h"
-#include "support/sysfail.h"
+#include "sweep_help.h"
 
 #include <stdatomic.h>
 
@@ -16,8 +14,6 @@ enum { TIMEOUT_MS = 4000, LONG_MS = 60000 };
 
 static redis_server *server, *sentinel;
 static char url[128];
-static bool strict; /* every step must succeed */
-static long errors;
 static atomic_int changes;
 
 static void on_log(void *arg, leat_level level, const char *line)
@@ -26,23 +22,6 @@ static void on_log(void *arg, leat_level level, const char *line)
     (void)level;
     if (strstr(line, "is now"))
         atomic_fetch_add(&changes, 1);
-}
-
-static const leat_code harmless[] = { LEAT_ENOMEM, LEAT_ECONN, LEAT_EUNKNOWN,
-                                      LEAT_EIO, LEAT_ETIMEOUT };
-
-static bool checked(const char *what, leat_code code, const leat_error *e)
-{
-    if (code == LEAT_OK)
-        return true;
-    errors++;
-    assert_int_equal(e->code, code);
-    assert_true(e->msg[0] != '\0');
-    for (size_t i = 0; i < sizeof harmless / sizeof harmless[0] && !strict; i++)
-        if (code == harmless[i])
-            return false;
-    fail_msg("%s: %s: %s", what, leat_code_name(code), e->msg);
-    return false;
 }
 
 static void write_once(leat_client *c, long n)
@@ -131,86 +110,6 @@ static void scenario(long n, void (*heal)(void))
     assert_true(wait_now_ms() - start < LONG_MS);
 }
 
-static long fail_allocation(long n, bool forever)
-{
-    alloc_fail_install(n, forever);
-    scenario(n, alloc_fail_heal);
-    long live = alloc_fail_live(), fails = alloc_fail_count();
-    alloc_fail_remove();
-    if (live != 0)
-        fail_msg("%ld blocks leaked with allocation %ld failing%s", live, n,
-                 forever ? " and all after it" : "");
-    return fails;
-}
-
-static void sweep_allocations(bool forever)
-{
-    long n = 1;
-    errors = 0;
-    while (fail_allocation(n, forever) > 0)
-        assert_true(++n < ALLOC_FAIL_MOST);
-    print_message("# %ld allocations failed, %ld errors told\n", n - 1, errors);
-    assert_true(n > 20);
-    strict = true;
-    (void)fail_allocation(ALLOC_FAIL_NEVER, false);
-}
-
-static void any_one_allocation_may_fail(void **state)
-{
-    (void)state;
-    sweep_allocations(false);
-}
-
-static void memory_may_end_at_any_allocation(void **state)
-{
-    (void)state;
-    sweep_allocations(true);
-}
-
-static long fail_system_call(enum sys_fault kind, long n)
-{
-    sys_fail_install(kind, n);
-    scenario(n, sys_fail_heal);
-    long live = alloc_fail_live();
-    alloc_fail_remove();
-    if (live != 0)
-        fail_msg("%ld blocks leaked with system call %ld failing", live, n);
-    return sys_fail_count();
-}
-
-static void sweep_system_calls(enum sys_fault kind)
-{
-    long n = 1;
-    errors = 0;
-    while (fail_system_call(kind, n) > 0)
-        n++;
-    print_message("# %ld system calls failed, %ld errors told\n", n - 1,
-                  errors);
-    assert_true(n > 30);
-}
-
-static void any_one_system_call_may_fail(void **state)
-{
-    (void)state;
-    sweep_system_calls(SYS_FAULT_HARD);
-    assert_true(errors > 0);
-}
-
-static void an_interrupted_system_call_changes_nothing(void **state)
-{
-    (void)state;
-    strict = true;
-    sweep_system_calls(SYS_FAULT_SOFT);
-    assert_int_equal(errors, 0);
-}
-
-static void short_reads_and_writes_change_nothing(void **state)
-{
-    (void)state;
-    strict = true;
-    (void)fail_system_call(SYS_FAULT_SHORT, 0);
-}
-
 static int start(void **state)
 {
     char monitor[64];
@@ -238,22 +137,9 @@ static int stop(void **state)
     return 0;
 }
 
-static int lenient(void **state)
-{
-    (void)state;
-    strict = false;
-    return 0;
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(any_one_allocation_may_fail, lenient),
-        cmocka_unit_test_setup(memory_may_end_at_any_allocation, lenient),
-        cmocka_unit_test_setup(any_one_system_call_may_fail, lenient),
-        cmocka_unit_test_setup(an_interrupted_system_call_changes_nothing,
-                               lenient),
-        cmocka_unit_test_setup(short_reads_and_writes_change_nothing, lenient),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
+    least.allocations = 20;
+    least.calls = 30;
+    return cmocka_run_group_tests(sweep_tests, start, stop);
 }

@@ -2,52 +2,13 @@
  * stream_cluster.c: a plain stream on a cluster, published and read while it
  * moves to other nodes and its master is replaced.
  */
-#include "support/cluster.h"
-#include "support/leat.h"
+#include "support/rig.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 enum { LONG_MS = 60000, MOST = 100000 };
-
-static cluster *rig;
-static char url[1024];
-static leat_client *client;
-
-static int start_rig(void **state)
-{
-    (void)state;
-    rig = cluster_start(NULL);
-    if (!rig)
-        return -1;
-    cluster_url(rig, url, sizeof url);
-    return 0;
-}
-
-static int stop_rig(void **state)
-{
-    (void)state;
-    cluster_stop(rig);
-    return 0;
-}
-
-static int open_one(void **state)
-{
-    (void)state;
-    for (int i = 0; i < cluster_count(rig); i++)
-        if (cluster_is_master(rig, i) && !redis_flush(cluster_node(rig, i)))
-            return -1;
-    client = open_client(url, NULL);
-    return 0;
-}
-
-static int close_one(void **state)
-{
-    (void)state;
-    leat_client_close(client);
-    return 0;
-}
 
 /* ---- a writer and a reader -------------------------------------------- */
 
@@ -212,10 +173,9 @@ static void a_stream_goes_on_with_the_next_master(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_one, close_one)
     const struct CMUnitTest tests[] = {
-        TEST(a_stream_moves_key_by_key_under_its_users),
-        TEST(a_stream_goes_on_with_the_next_master),
+        rig_test(a_stream_moves_key_by_key_under_its_users),
+        rig_test(a_stream_goes_on_with_the_next_master),
     };
     return cmocka_run_group_tests(tests, start_rig, stop_rig);
 }

@@ -15,12 +15,12 @@ static leat_client *through; /* the proxy */
 
 static int start(void **state)
 {
-    (void)state;
-    server = redis_start(&(redis_opts){ .aof = REDIS_AOF_ALWAYS });
-    proxy = server ? tcpfault_start(redis_socket(server), NULL) : NULL;
+    server_opts.aof = REDIS_AOF_ALWAYS;
+    if (start_server(state) != 0)
+        return -1;
+    proxy = tcpfault_start(redis_socket(server), NULL);
     if (!proxy)
         return -1;
-    redis_url(server, url, sizeof url);
     snprintf(proxied, sizeof proxied, "redis://127.0.0.1:%d",
              tcpfault_port(proxy));
     return 0;
@@ -28,15 +28,14 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     tcpfault_stop(proxy);
-    redis_stop(server);
-    return 0;
+    return stop_server(state);
 }
 
 static int open_both(void **state)
 {
-    open_all(state);
+    if (open_one(state) != 0)
+        return -1;
     tcpfault_clear(proxy);
     through = open_client(proxied, NULL);
     return 0;
@@ -45,7 +44,7 @@ static int open_both(void **state)
 static int close_both(void **state)
 {
     leat_client_close(through);
-    return close_all(state);
+    return close_one(state);
 }
 
 #define fault_test(name)                                                       \

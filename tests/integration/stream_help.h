@@ -4,50 +4,14 @@
 #ifndef TESTS_STREAM_HELP_H
 #define TESTS_STREAM_HELP_H
 
-#include "support/leat.h"
+#include "support/server.h"
 
 #include <stdlib.h>
 
 enum { LONG_MS = 60000 };
 
-static redis_server *server;
-static char url[256];
-static leat_client *client;
-
-static inline int start_server(void **state)
-{
-    (void)state;
-    server = redis_start(NULL);
-    if (!server)
-        return -1;
-    redis_url(server, url, sizeof url);
-    return 0;
-}
-
-static inline int stop_server(void **state)
-{
-    (void)state;
-    redis_stop(server);
-    return 0;
-}
-
-static inline int open_all(void **state)
-{
-    (void)state;
-    assert_true(redis_flush(server));
-    client = open_client(url, NULL);
-    return 0;
-}
-
-static inline int close_all(void **state)
-{
-    (void)state;
-    leat_client_close(client);
-    return 0;
-}
-
 #define stream_test(name)                                                      \
-    cmocka_unit_test_setup_teardown(name, open_all, close_all)
+    cmocka_unit_test_setup_teardown(name, open_one, close_one)
 
 static inline leat_stream *open_stream(leat_client *c,
                                        const leat_stream_opts *opts)

@@ -10,16 +10,12 @@
  */
 #include "redis/script.h"
 #include "redis/waker.h"
-#include "support/allocfail.h"
+#include "sweep_help.h"
 #ifdef OVER_TLS
 #include "tls_help.h"
-enum { STRIDE = SANITIZED ? 5 : 1 }; /* each run is a handshake or two */
 #else
 #include "support/server.h"
-enum { STRIDE = 1 };
 #endif
-#include "support/leat.h"
-#include "support/sysfail.h"
 
 #include <stdlib.h>
 
@@ -49,27 +45,6 @@ static struct {
 } ops[OPS];
 static leat_code tx_code;
 static bool tx_done;
-static bool strict;     /* every step must succeed */
-static bool discarding; /* LEAT_ECLOSED is no surprise */
-static long errors;
-
-static const leat_code harmless[] = { LEAT_ENOMEM, LEAT_ECONN, LEAT_EUNKNOWN,
-                                      LEAT_EIO, LEAT_ETIMEOUT };
-
-/* Is this a code that may come of a fault? */
-static bool checked(const char *what, leat_code code, const leat_error *e)
-{
-    if (code == LEAT_OK)
-        return true;
-    errors++;
-    assert_int_equal(e->code, code);
-    assert_true(e->msg[0] != '\0');
-    for (size_t i = 0; i < sizeof harmless / sizeof harmless[0] && !strict; i++)
-        if (code == harmless[i] || (discarding && code == LEAT_ECLOSED))
-            return false;
-    fail_msg("%s: %s: %s", what, leat_code_name(code), e->msg);
-    return false;
-}
 
 static void outcome(int op, leat_code code)
 {
@@ -160,9 +135,9 @@ static void transaction(leat_conn *conn)
         all = push(conn, TX + i, false);
     (void)leat_conn_take(conn, NULL);
     if (!all) {
-        discarding = true;
+        no_wonder = LEAT_ECLOSED;
         (void)checked("discard", leat_conn_discard(conn, &e), &e);
-        discarding = false;
+        no_wonder = LEAT_OK;
         return;
     }
     tx_code = leat_conn_exec(conn, &e);
@@ -355,96 +330,6 @@ static void scenario(long n, void (*heal)(void))
     assert_true(wait_now_ms() - start < RUN_MS);
 }
 
-/* ---- allocations ------------------------------------------------------ */
-
-static long fail_allocation(long n, bool forever)
-{
-    alloc_fail_install(n, forever);
-    scenario(n, alloc_fail_heal);
-    long live = alloc_fail_live(), fails = alloc_fail_count();
-    alloc_fail_remove();
-    if (live != 0)
-        fail_msg("%ld blocks leaked with allocation %ld failing%s", live, n,
-                 forever ? " and all after it" : "");
-    return fails;
-}
-
-static void sweep_allocations(bool forever)
-{
-    long n = 1, failed = 0, one;
-    errors = 0;
-    while ((one = fail_allocation(n, forever)) > 0) {
-        failed += one;
-        n += STRIDE;
-        assert_true(n < ALLOC_FAIL_MOST);
-    }
-    print_message("# %ld runs, %ld allocations failed, %ld errors told\n", n,
-                  failed, errors);
-    assert_true(n > 30);
-    strict = true;
-    (void)fail_allocation(ALLOC_FAIL_NEVER, false);
-}
-
-static void any_one_allocation_may_fail(void **state)
-{
-    (void)state;
-    sweep_allocations(false);
-}
-
-static void memory_may_end_at_any_allocation(void **state)
-{
-    (void)state;
-    sweep_allocations(true);
-}
-
-/* ---- system calls ----------------------------------------------------- */
-
-/* Counts memory as well; how many calls were failed. */
-static long fail_system_call(enum sys_fault kind, long n)
-{
-    sys_fail_install(kind, n);
-    scenario(n, sys_fail_heal);
-    long live = alloc_fail_live();
-    alloc_fail_remove();
-    if (live != 0)
-        fail_msg("%ld blocks leaked with system call %ld failing", live, n);
-    return sys_fail_count();
-}
-
-static void sweep_system_calls(enum sys_fault kind)
-{
-    long n = 1;
-    errors = 0;
-    while (fail_system_call(kind, n) > 0)
-        n += STRIDE;
-    print_message("# %ld system calls failed, %ld errors told\n", n - 1,
-                  errors);
-    assert_true(n > 50);
-}
-
-static void any_one_system_call_may_fail(void **state)
-{
-    (void)state;
-    sweep_system_calls(SYS_FAULT_HARD);
-}
-
-static void an_interrupted_system_call_changes_nothing(void **state)
-{
-    (void)state;
-    strict = true;
-    sweep_system_calls(SYS_FAULT_SOFT);
-    assert_int_equal(errors, 0);
-}
-
-static void short_reads_and_writes_change_nothing(void **state)
-{
-    (void)state;
-    strict = true;
-    errors = 0;
-    (void)fail_system_call(SYS_FAULT_SHORT, 0);
-    assert_int_equal(errors, 0);
-}
-
 /* ---- */
 
 static int start(void **state)
@@ -465,22 +350,12 @@ static int stop(void **state)
     return stop_server(state);
 }
 
-static int lenient(void **state)
-{
-    (void)state;
-    strict = false;
-    return 0;
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(any_one_allocation_may_fail, lenient),
-        cmocka_unit_test_setup(memory_may_end_at_any_allocation, lenient),
-        cmocka_unit_test_setup(any_one_system_call_may_fail, lenient),
-        cmocka_unit_test_setup(an_interrupted_system_call_changes_nothing,
-                               lenient),
-        cmocka_unit_test_setup(short_reads_and_writes_change_nothing, lenient),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
+    least.allocations = 30;
+    least.calls = 50;
+#ifdef OVER_TLS
+    stride = SANITIZED ? 5 : 1; /* each run is a handshake or two */
+#endif
+    return cmocka_run_group_tests(sweep_tests, start, stop);
 }

@@ -1,10 +1,9 @@
 /* tls.c: everything that works on a plain connection, over TLS. */
 #include "redis/waker.h"
+#include "support/crosstalk.h"
 #include "tls_help.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
@@ -387,50 +386,19 @@ static void a_waiter_is_woken(void **state)
 
 /* ---- threads and processes -------------------------------------------- */
 
-struct user {
-    leat_client *client;
-    int id;
-    atomic_int *bad;
-};
-
-static void *use(void *arg)
+/* So that sessions are used and replaced. */
+static void grow_stale(leat_conn *conn, int i)
 {
-    struct user *u = arg;
-    for (int i = 0; i < 200; i++) {
-        char text[32];
-        const leat_reply *r;
-        leat_conn *conn = leat_client_lend(u->client, LONG_MS, NULL);
-        snprintf(text, sizeof text, "%d:%d", u->id, i);
-        leat_code rc = conn ? leat_conn_call(
-                                  conn,
-                                  LEAT_ARGS(leat_str("ECHO"), leat_str(text)),
-                                  NULL, &r, NULL)
-                            : LEAT_ECONN;
-        if (rc != LEAT_OK ||
-            !leat_bytes_eq(leat_reply_bytes(r), leat_str(text)))
-            atomic_fetch_add(u->bad, 1);
-        if (conn && i == 100)
-            conn->stale = true; /* so that sessions are used and replaced */
-        leat_client_return(u->client, conn);
-    }
-    return NULL;
+    if (i == 100)
+        conn->stale = true;
 }
 
 static void many_threads_share_few_connections(void **state)
 {
-    enum { THREADS = 8 };
-    pthread_t t[THREADS];
-    struct user u[THREADS];
-    atomic_int bad = 0;
     (void)state;
     leat_client *c = open_client(url, &(leat_client_opts){ .pool_size = 4 });
-    for (int i = 0; i < THREADS; i++) {
-        u[i] = (struct user){ c, i, &bad };
-        assert_int_equal(pthread_create(&t[i], NULL, use, &u[i]), 0);
-    }
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(t[i], NULL);
-    assert_int_equal(bad, 0);
+    assert_no_crosstalk(&(crosstalk){
+        .client = c, .threads = 8, .times = 200, .after = grow_stale });
     leat_client_close(c);
 }
 

@@ -6,41 +6,6 @@
 #include "topic/topic.h"
 #include "topic_cluster_help.h"
 
-static leat_client *client;
-
-static int start_rig(void **state)
-{
-    (void)state;
-    rig = cluster_start(&(cluster_opts){ .replicas = -1 });
-    if (!rig)
-        return -1;
-    cluster_url(rig, url, sizeof url);
-    return 0;
-}
-
-static int stop_rig(void **state)
-{
-    (void)state;
-    cluster_stop(rig);
-    return 0;
-}
-
-static int open_one(void **state)
-{
-    if (empty_rig(state) != 0)
-        return -1;
-    client = open_client(url, NULL);
-    return 0;
-}
-
-static int close_one(void **state)
-{
-    (void)state;
-    leat_client_close(client);
-    client = NULL;
-    return 0;
-}
-
 /* ---- spread ----------------------------------------------------------- */
 
 static void partitions_are_spread_and_read_by_one_group(void **state)
@@ -679,23 +644,23 @@ static void the_command_sends_looks_and_consumes(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_one, close_one)
     const struct CMUnitTest tests[] = {
-        TEST(partitions_are_spread_and_read_by_one_group),
-        TEST(a_batch_over_the_nodes_is_accepted_whole_or_not_at_all),
-        TEST(order_is_kept_while_partitions_move_key_by_key),
-        TEST(a_group_goes_on_while_its_own_keys_move),
-        TEST(what_fails_is_tried_again_while_partitions_move),
-        TEST(a_silent_node_delays_only_its_own_partitions),
-        TEST(caps_large_bodies_and_delays_are_at_home_on_any_node),
-        TEST(a_lease_that_went_back_to_an_earlier_owner_is_sorted_out),
-        TEST(a_topic_is_described_browsed_and_removed),
-        TEST(a_group_is_set_right_on_all_nodes),
-        TEST(following_a_topic_shows_what_comes_to_any_node),
-        TEST(a_bare_stream_is_a_topic_of_one_partition),
-        TEST(owners_trim_the_partitions_of_all_nodes),
-        TEST(the_command_sends_looks_and_consumes),
-        TEST(a_node_comes_gets_partitions_and_goes),
+        rig_test(partitions_are_spread_and_read_by_one_group),
+        rig_test(a_batch_over_the_nodes_is_accepted_whole_or_not_at_all),
+        rig_test(order_is_kept_while_partitions_move_key_by_key),
+        rig_test(a_group_goes_on_while_its_own_keys_move),
+        rig_test(what_fails_is_tried_again_while_partitions_move),
+        rig_test(a_silent_node_delays_only_its_own_partitions),
+        rig_test(caps_large_bodies_and_delays_are_at_home_on_any_node),
+        rig_test(a_lease_that_went_back_to_an_earlier_owner_is_sorted_out),
+        rig_test(a_topic_is_described_browsed_and_removed),
+        rig_test(a_group_is_set_right_on_all_nodes),
+        rig_test(following_a_topic_shows_what_comes_to_any_node),
+        rig_test(a_bare_stream_is_a_topic_of_one_partition),
+        rig_test(owners_trim_the_partitions_of_all_nodes),
+        rig_test(the_command_sends_looks_and_consumes),
+        rig_test(a_node_comes_gets_partitions_and_goes),
     };
+    rig_opts = (cluster_opts){ .replicas = -1 };
     return cmocka_run_group_tests(tests, start_rig, stop_rig);
 }

@@ -6,42 +6,11 @@
 
 enum { NODE_TIMEOUT_MS = 3000 };
 
-static leat_client *client;
-
-static int start_rig(void **state)
+static int open_whole(void **state)
 {
-    (void)state;
-    rig = cluster_start(&(cluster_opts){ .node_timeout_ms = NODE_TIMEOUT_MS,
-                                         .partial = true,
-                                         .aof = REDIS_AOF_ALWAYS });
-    if (!rig)
+    if (!cluster_wait(rig, LONG_MS) || !cluster_wait_replicas(rig, LONG_MS))
         return -1;
-    cluster_url(rig, url, sizeof url);
-    return 0;
-}
-
-static int stop_rig(void **state)
-{
-    (void)state;
-    cluster_stop(rig);
-    return 0;
-}
-
-static int open_one(void **state)
-{
-    if (!cluster_wait(rig, LONG_MS) || !cluster_wait_replicas(rig, LONG_MS) ||
-        empty_rig(state) != 0)
-        return -1;
-    client = open_client(url, NULL);
-    return 0;
-}
-
-static int close_one(void **state)
-{
-    (void)state;
-    leat_client_close(client);
-    client = NULL;
-    return 0;
+    return open_on_rig(state);
 }
 
 static void finish(writer *w, reader *r, leat_topic *t)
@@ -214,7 +183,7 @@ static void replicas_are_never_read(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_one, close_one)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_whole, close_one)
     const struct CMUnitTest tests[] = {
         TEST(replicas_are_never_read),
         TEST(a_failover_by_hand_is_followed_in_order),
@@ -222,5 +191,8 @@ int main(void)
         TEST(the_node_of_the_group_itself_may_die),
         TEST(the_whole_cluster_may_go_and_come_back),
     };
+    rig_opts = (cluster_opts){ .node_timeout_ms = NODE_TIMEOUT_MS,
+                               .partial = true,
+                               .aof = REDIS_AOF_ALWAYS };
     return cmocka_run_group_tests(tests, start_rig, stop_rig);
 }

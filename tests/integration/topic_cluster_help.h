@@ -9,15 +9,12 @@
 #ifndef TOPIC_CLUSTER_HELP_H
 #define TOPIC_CLUSTER_HELP_H
 
-#include "support/cluster.h"
+#include "support/rig.h"
 #include "topic_told.h"
 
 #include <pthread.h>
 
 enum { PARTS = 12, KEYS = 240, LONG_MS = 60000, MOST = 200000 };
-
-static cluster *rig;
-static char url[1024];
 
 static inline void log_key(char *buf, size_t size, int partition)
 {
@@ -45,16 +42,6 @@ static inline void told_audit_cluster(told *l, int partitions)
     }
     told_judge(l, there);
     free(there);
-}
-
-static inline int empty_rig(void **state)
-{
-    (void)state;
-    for (int i = 0; i < cluster_count(rig); i++)
-        if (redis_alive(cluster_node(rig, i)) && cluster_is_master(rig, i) &&
-            !redis_flush(cluster_node(rig, i)))
-            return -1;
-    return 0;
 }
 
 static inline leat_topic *open_topic(leat_client *c, const leat_topic_opts *o)

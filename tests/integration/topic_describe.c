@@ -5,7 +5,6 @@
  * find a lag is met on purpose.
  */
 #include "support/allocfail.h"
-#include "support/leat.h"
 #include "support/server.h"
 
 #include <stdlib.h>
@@ -17,25 +16,14 @@
 static const char alice[] = "000102030405060708090a0b0c0d0e0f";
 static const char bob[] = "f00102030405060708090a0b0c0d0e0f";
 
-static leat_client *client;
-
 /* Each test begins with a topic "t" of three partitions with a group "g". */
 static int begin(void **state)
 {
-    (void)state;
-    if (!redis_flush(server))
+    if (open_one(state) != 0)
         return -1;
-    client = open_client(url, NULL);
     must(leat_topic_create(client, "t", &(leat_topic_spec){ .partitions = 3 },
                            err));
     redis_do(server, "SADD leat:{t}:groups g");
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    leat_client_close(client);
     return 0;
 }
 
@@ -622,7 +610,7 @@ static void every_allocation_may_fail(void **state)
     assert_lag(1, 1);
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, begin, end)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, begin, close_one)
 
 int main(void)
 {

@@ -9,25 +9,6 @@
 
 enum { LONG_MS = 60000 };
 
-static leat_client *client;
-
-static inline int open_one(void **state)
-{
-    (void)state;
-    if (!redis_flush(server))
-        return -1;
-    client = open_client(url, NULL);
-    return 0;
-}
-
-static inline int close_one(void **state)
-{
-    (void)state;
-    leat_client_close(client);
-    client = NULL;
-    return 0;
-}
-
 /* A test with a client of its own and an empty server. */
 #define topic_test(name)                                                       \
     cmocka_unit_test_setup_teardown(name, open_one, close_one)

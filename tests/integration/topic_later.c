@@ -3,11 +3,11 @@
  * before their time, once each, whoever dies meanwhile and whatever the clock
  * does.
  */
+#include "support/clock.h"
 #include "support/tcpfault.h"
 #include "topic_help.h"
 #include "topic_told.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -269,14 +269,6 @@ static void without_free_memory_what_is_due_comes_still(void **state)
 
 /* ---- many, and the clock ---------------------------------------------- */
 
-static void set_clock(const char *path, int64_t ns)
-{
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, &ns, sizeof ns), sizeof ns);
-    close(fd);
-}
-
 static void receive_numbers(leat_source *s, unsigned char *seen, int n)
 {
     leat_delivery *d[256];
@@ -295,7 +287,7 @@ static void receive_numbers(leat_source *s, unsigned char *seen, int n)
 
 /* A server with a clock of its own. */
 struct clocked {
-    char path[64];
+    wall_clock clock;
     redis_server *server;
     leat_client *client;
     leat_topic *topic;
@@ -304,10 +296,8 @@ struct clocked {
 static struct clocked clocked_begin(void)
 {
     char at[128];
-    struct clocked x;
-    snprintf(x.path, sizeof x.path, "/tmp/leat-later-%d", (int)getpid());
-    set_clock(x.path, 0);
-    x.server = redis_start(&(redis_opts){ .clock_file = x.path });
+    struct clocked x = { .clock = clock_new() };
+    x.server = redis_start(&(redis_opts){ .clock_file = x.clock.path });
     assert_non_null(x.server);
     redis_url(x.server, at, sizeof at);
     x.client = open_client(at, NULL);
@@ -320,7 +310,7 @@ static void clocked_end(struct clocked *x)
     leat_topic_close(x->topic);
     leat_client_close(x->client);
     redis_stop(x->server);
-    unlink(x->path);
+    clock_free(&x->clock);
 }
 
 /* Many wait for an hour; others go past them; the clock goes back and then
@@ -346,10 +336,10 @@ static void many_wait_and_come_once_each_when_the_clock_jumps(void **state)
                                 NULL, err));
     }
     receive_numbers(s, seen, 1000);
-    set_clock(x.path, -INT64_C(10) * 60 * 1000000000);
+    clock_set(&x.clock, -600);
     nothing_of(s, 1100);
     assert_int_equal(waiting(z), many);
-    set_clock(x.path, INT64_C(2) * HOUR_MS * 1000000);
+    clock_set(&x.clock, 2 * HOUR_MS / 1000);
     receive_numbers(s, seen, many);
     nothing_of(s, 20);
     for (int i = 0; i < many + 1000; i++)
@@ -371,11 +361,11 @@ what_was_sent_while_the_clock_was_ahead_does_not_wait_for_it(void **state)
     for (int i = 0; i < LONG; i++)
         later(x.topic, "long", 3 * DAY_MS);
     flush(x.topic);
-    set_clock(x.path, DAY_MS * INT64_C(1000000));
+    clock_set(&x.clock, DAY_MS / 1000);
     for (int i = 0; i < AHEAD; i++)
         number_later(x.topic, i, 700);
     flush(x.topic);
-    set_clock(x.path, 0);
+    clock_set(&x.clock, 0);
     int64_t begun = wait_now_ms();
     leat_source *s = source_of(x.topic, "g", NULL);
     leat_delivery *d = next_of(s);

@@ -18,26 +18,21 @@
 #define LOG     "leat:{t/0}:log"
 #define KEEP    "600000"
 
-static leat_client *client;
 static leat_conn *conn;
 
 static int setup(void **state)
 {
-    (void)state;
     redis_do(server, "CONFIG SET maxmemory 0");
-    if (!redis_flush(server))
+    if (open_one(state) != 0)
         return -1;
-    client = open_client(url, NULL);
     conn = lend(client);
     return 0;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     leat_client_return(client, conn);
-    leat_client_close(client);
-    return 0;
+    return close_one(state);
 }
 
 /* ---- calling ---------------------------------------------------------- */

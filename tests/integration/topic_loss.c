@@ -1,36 +1,24 @@
 /*
  * topic_loss.c: a producer tells what it lost, and nothing else.
  */
-#include "support/tcpfault.h"
+#include "support/proxy.h"
 #include "topic_lossbook.h"
 
 enum { SOON_MS = 60000, PARTITIONS = 3 };
 
-static redis_server *server;  /* keeps nothing over a crash */
-static redis_server *careful; /* keeps everything */
-static tcpfault *proxy;
-static char url[64];
+/* What `server` has is gone after a crash; this one keeps everything. */
+static redis_server *careful;
 
 static int start(void **state)
 {
-    (void)state;
-    server = redis_start(NULL);
     careful = redis_start(&(redis_opts){ .aof = REDIS_AOF_ALWAYS });
-    proxy = server && careful ? tcpfault_start(redis_socket(server), NULL)
-                              : NULL;
-    if (!proxy)
-        return -1;
-    snprintf(url, sizeof url, "redis://127.0.0.1:%d", tcpfault_port(proxy));
-    return 0;
+    return careful ? start_proxy(state) : -1;
 }
 
 static int stop(void **state)
 {
-    (void)state;
-    tcpfault_stop(proxy);
     redis_stop(careful);
-    redis_stop(server);
-    return 0;
+    return stop_proxy(state);
 }
 
 static book *open_on(redis_server *s, const leat_topic_opts *opts)

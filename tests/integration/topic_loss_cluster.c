@@ -3,30 +3,10 @@
  * nodes: those of one node are told and no others, and a partition that moves
  * loses nothing.
  */
-#include "support/cluster.h"
+#include "support/rig.h"
 #include "topic_lossbook.h"
 
 enum { SOON_MS = 60000, PARTITIONS = 6 };
-
-static cluster *rig;
-static char url[256];
-
-static int start(void **state)
-{
-    (void)state;
-    rig = cluster_start(&(cluster_opts){ .replicas = -1 });
-    if (!rig)
-        return -1;
-    cluster_url(rig, url, sizeof url);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    cluster_stop(rig);
-    return 0;
-}
 
 static int node_of(uint32_t partition)
 {
@@ -40,8 +20,7 @@ static redis_server *server_of(uint32_t partition)
 
 static book *open_empty(const leat_topic_opts *opts)
 {
-    for (int i = 0; i < cluster_count(rig); i++)
-        assert_true(redis_flush(cluster_node(rig, i)));
+    assert_true(empty_rig());
     book *b = book_open(url, PARTITIONS, opts);
     b->where = server_of;
     return b;
@@ -169,5 +148,6 @@ int main(void)
         cmocka_unit_test(a_partition_that_moves_loses_nothing),
         cmocka_unit_test(a_member_goes_back_with_the_log_of_one_node),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    rig_opts = (cluster_opts){ .replicas = -1 };
+    return cmocka_run_group_tests(tests, start_rig, stop_rig);
 }

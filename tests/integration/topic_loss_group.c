@@ -2,12 +2,11 @@
  * topic_loss_group.c: a group whose log, cursor or everything is taken away
  * reads on, skips nothing new, and tells that something was lost.
  */
+#include "support/clock.h"
 #include "support/tcpfault.h"
 #include "topic_help.h"
 
-#include <fcntl.h>
 #include <stdatomic.h>
-#include <unistd.h>
 
 enum { SOON_MS = 60000 };
 
@@ -177,27 +176,19 @@ static bool linked(redis_server *s)
     return strstr(info, "master_link_status:up") != NULL;
 }
 
-static void set_clock(const char *path, int64_t ns)
-{
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, &ns, sizeof ns), sizeof ns);
-    close(fd);
-}
-
 /* The new master lacks what the group has read, and its clock is behind: what
  * it takes in gets ids that the member has passed. */
 static void a_member_goes_back_with_its_log(void **state)
 {
     struct told told = { 0 };
-    char clock[64], through[64];
+    char through[64];
     leat_error e = { 0 };
     (void)state;
-    snprintf(clock, sizeof clock, "/tmp/leat-clock-%d", (int)getpid());
-    set_clock(clock, -INT64_C(3600) * 1000000000);
+    wall_clock behind = clock_new();
+    clock_set(&behind, -3600);
     redis_server *a = redis_start(&(redis_opts){ .tcp = true });
     redis_server *z = redis_start(
-        &(redis_opts){ .tcp = true, .clock_file = clock });
+        &(redis_opts){ .tcp = true, .clock_file = behind.path });
     assert_true(a && z);
     redis_do(z, "REPLICAOF 127.0.0.1 %d", redis_port(a));
     wait_until(linked(z), SOON_MS);
@@ -235,7 +226,7 @@ static void a_member_goes_back_with_its_log(void **state)
     tcpfault_stop(proxy);
     redis_stop(a);
     redis_stop(z);
-    unlink(clock);
+    clock_free(&behind);
 }
 
 int main(void)

@@ -76,7 +76,7 @@ static inline void book_on_loss(void *arg, const leat_loss *loss)
 }
 
 /* Topic "t" at this URL; opts may be NULL. */
-static inline book *book_open(const char *url, int partitions,
+static inline book *book_open(const char *at, int partitions,
                               const leat_topic_opts *opts)
 {
     book *b = calloc(1, sizeof *b);
@@ -85,7 +85,7 @@ static inline book *book_open(const char *url, int partitions,
     assert_non_null(b);
     pthread_mutex_init(&b->lock, NULL);
     b->partitions = (uint32_t)partitions;
-    b->client = open_client(url, &(leat_client_opts){ .max_retry_ms = 50 });
+    b->client = open_client(at, &(leat_client_opts){ .max_retry_ms = 50 });
     o.auto_create = true;
     o.partitions = partitions;
     o.timeout_ms = BOOK_MS;

@@ -9,22 +9,6 @@
 
 enum { SOON_MS = 30000 };
 
-static leat_client *client;
-
-static int fresh(void **state)
-{
-    (void)state;
-    client = leat_client_open(url, NULL, NULL);
-    return client && redis_flush(server) ? 0 : -1;
-}
-
-static int done(void **state)
-{
-    (void)state;
-    leat_client_close(client);
-    return 0;
-}
-
 static leat_topic *open_on(leat_client *c, const leat_topic_opts *opts)
 {
     leat_topic_opts o = opts ? *opts : (leat_topic_opts){ 0 };
@@ -761,7 +745,7 @@ static void a_child_cannot_use_the_parents_topic(void **state)
 
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, fresh, done)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, open_one, close_one)
     const struct CMUnitTest tests[] = {
         TEST(a_message_arrives_whole_where_it_was_told),
         TEST(a_message_gets_an_id_and_a_time),

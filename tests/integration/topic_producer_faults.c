@@ -5,35 +5,12 @@
  * Whatever happens, every accepted message is told once, and what was told is
  * true (topic_told.h).
  */
-#include "support/tcpfault.h"
+#include "support/proxy.h"
 #include "topic_told.h"
 
 #include <pthread.h>
 
 enum { SOON_MS = 60000, PARTITIONS = 3, BIG = 1000000, IMPATIENT_MS = 2000 };
-
-static redis_server *server;
-static tcpfault *proxy;
-static char url[64];
-
-static int start(void **state)
-{
-    (void)state;
-    server = redis_start(&(redis_opts){ .aof = REDIS_AOF_ALWAYS });
-    proxy = server ? tcpfault_start(redis_socket(server), NULL) : NULL;
-    if (!proxy)
-        return -1;
-    snprintf(url, sizeof url, "redis://127.0.0.1:%d", tcpfault_port(proxy));
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    tcpfault_stop(proxy);
-    redis_stop(server);
-    return 0;
-}
 
 /* ---- the rig ---------------------------------------------------------- */
 
@@ -52,10 +29,10 @@ static struct rig rig_open_for(int64_t timeout_ms, int count,
     leat_error e = { 0 };
     struct rig r = { .l = told_new(count) };
     assert_true(redis_flush(server));
-    leat_client_opts client = { .max_retry_ms = 50,
-                                .connect_timeout_ms = SOON_MS,
-                                .timeout_ms = timeout_ms };
-    r.client = open_client(url, &client);
+    leat_client_opts patient = { .max_retry_ms = 50,
+                                 .connect_timeout_ms = SOON_MS,
+                                 .timeout_ms = timeout_ms };
+    r.client = open_client(url, &patient);
     o.auto_create = true;
     o.partitions = PARTITIONS;
     if (o.timeout_ms == 0)
@@ -404,5 +381,6 @@ int main(void)
         cmocka_unit_test(what_is_late_on_an_old_connection_never_arrives),
         cmocka_unit_test(replicas_that_cannot_be_counted_are_unknown),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    server_opts.aof = REDIS_AOF_ALWAYS;
+    return cmocka_run_group_tests(tests, start_proxy, stop_proxy);
 }

@@ -5,22 +5,6 @@
 
 #include <pthread.h>
 
-static leat_client *client;
-
-static int fresh(void **state)
-{
-    (void)state;
-    client = leat_client_open(url, NULL, NULL);
-    return client && redis_flush(server) ? 0 : -1;
-}
-
-static int done(void **state)
-{
-    (void)state;
-    leat_client_close(client);
-    return 0;
-}
-
 static leat_topic *open_topic(const char *name, const leat_topic_opts *opts)
 {
     leat_error e = { 0 };
@@ -408,7 +392,7 @@ static void a_name_without_a_topic_is_taken_off_the_list(void **state)
 
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, fresh, done)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, open_one, close_one)
     const struct CMUnitTest tests[] = {
         TEST(a_made_topic_is_kept_as_it_was_made),
         TEST(what_is_there_is_not_made_again),

@@ -8,21 +8,10 @@
 
 enum { SOON_MS = 30000, SMALL = 20, LARGE = 300 };
 
-static leat_client *client;
-
-static int fresh(void **state)
-{
-    (void)state;
-    client = leat_client_open(url, NULL, NULL);
-    return client && redis_flush(server) ? 0 : -1;
-}
-
 static int done(void **state)
 {
-    (void)state;
     redis_do(server, "CONFIG SET maxmemory 0");
-    leat_client_close(client);
-    return 0;
+    return close_one(state);
 }
 
 static leat_topic *open_on(leat_client *c, const leat_topic_opts *opts)
@@ -463,7 +452,7 @@ static void a_large_one_that_is_cut_at_any_byte_is_whole_or_not(void **state)
 
 int main(void)
 {
-#define each(name) cmocka_unit_test_setup_teardown(name, fresh, done)
+#define each(name) cmocka_unit_test_setup_teardown(name, open_one, done)
     const struct CMUnitTest tests[] = {
         each(a_full_partition_refuses_until_there_is_room),
         each(what_a_cap_refuses_is_refused_alone_and_in_order),

@@ -54,19 +54,6 @@ static bool lives(const cluster *c, int i)
     return !c->nodes[i].gone && redis_alive(c->nodes[i].server);
 }
 
-static int free_port(void)
-{
-    struct sockaddr_in a = { .sin_family = AF_INET };
-    socklen_t len = sizeof a;
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool ok = fd >= 0 && bind(fd, (struct sockaddr *)&a, len) == 0 &&
-              getsockname(fd, (struct sockaddr *)&a, &len) == 0;
-    if (fd >= 0)
-        close(fd);
-    return ok ? ntohs(a.sin_port) : 0;
-}
-
 /* One node */
 
 static redis_server *start_server(const cluster *c, int bus)
@@ -104,7 +91,7 @@ static bool start_node(cluster *c)
 {
     struct node *x = &c->nodes[c->count];
     for (int i = 0; i < START_TRIES && !x->server; i++) {
-        x->bus = free_port();
+        x->bus = redis_free_port();
         x->server = start_server(c, x->bus);
     }
     if (!x->server)

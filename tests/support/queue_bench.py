@@ -5,13 +5,12 @@ a cluster `redis` is the master that has the queue.
 """
 
 import os
-import random
 
-from chaos import Clock, Proxy, Redis, Rig, history_in, judge, wait_for
+from chaos import Clock, Rig, history_in, judge
 from queues import Audit, QueueWorker, Receipts, State, burials, key_of
-from scenarios import LONG, ends
+from scenarios import LONG, AnyBench, ends
 from topic_policies import Fates
-from topics import EFFECT, Ledgers
+from topics import EFFECT
 from topologies import Cluster
 from wire import ask
 
@@ -21,29 +20,21 @@ WRONG = ("handed_twice", "risen", "sent_twice", "usurped", "acked_twice",
 AT_ONCE = 10        # of a consumer, unless said otherwise
 
 
-class QueueBench:
+class QueueBench(AnyBench):
     """Settings are those of all workers."""
 
     queue = "orders"
     kills = 5       # of the server, where that is what happens
 
     def __init__(self, rig):
-        self.rig = rig
-        self.dir = rig.dir / "ledgers"
-        self.dir.mkdir()
-        self.ledgers = Ledgers(self.dir)
-        self.workers = []
-        self.redis = self.url = None
+        super().__init__(rig)
         self.settings = {"visibility": 1000}
         self.fates = Fates(0, 0, 0, 0)
-        self.random = random.Random(1)
 
     def server(self, *config, clock=None, **settings):
         """And what the queue is like."""
-        self.redis = Redis(self.rig, *config, clock=clock)
-        self.url = f"unix://{self.redis.path}"
         self.settings.update(settings)
-        return self.redis
+        return super().server(*config, clock=clock)
 
     def clock(self):
         return Clock(self.rig)
@@ -54,11 +45,6 @@ class QueueBench:
                               "crash": 0, **shares})
         self.ledgers.doomed = self.fates.doomed
         self.settings["receives"] = self.fates.most
-
-    def proxy(self, name="control"):
-        proxy = Proxy(self.rig, self.redis.path, name)
-        proxy.url = f"redis://127.0.0.1:{proxy.port}"
-        return proxy
 
     @property
     def fifo(self):
@@ -79,27 +65,6 @@ class QueueBench:
     def produce(self, count, role="producer", **options):
         """A producer that sends so many; 0: until it is told."""
         return self.worker("produce", role, count=count, **options)
-
-    def send(self, count, **options):
-        """Sent, and the outcome of each is known."""
-        ends(self.produce(count, **options), 0)
-
-    def drop(self, w):
-        w.kill()
-        self.workers.remove(w)
-
-    def leave(self, w):
-        w.terminate()
-        self.workers.remove(w)
-        ends(w, 0)
-
-    def wait(self, look, what, seconds=LONG):
-        wait_for(lambda: look(self.ledgers.read()), seconds, what)
-
-    def flowing(self, more=50):
-        """So many further effects."""
-        want = self.ledgers.read().counts[EFFECT] + more
-        self.wait(lambda l: l.counts[EFFECT] >= want, "messages flow")
 
     def ask(self, _key, *words):
         return ask(self.redis.path, *words)

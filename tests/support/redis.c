@@ -213,9 +213,7 @@ static bool find_program(char *out, size_t size)
     return false;
 }
 
-/* A port nobody has now.  Somebody may take it before redis does; the start
- * then fails and is tried with another. */
-static int free_port(void)
+int redis_free_port(void)
 {
     struct sockaddr_in a = { .sin_family = AF_INET };
     socklen_t len = sizeof a;
@@ -546,9 +544,9 @@ static bool start(redis_server *s)
     bool ports = s->opts.tcp || s->opts.tls;
     for (int i = 0; i < (ports ? PORT_TRIES : 1); i++) {
         if (s->opts.tcp && (i > 0 || s->port == 0))
-            s->port = free_port();
+            s->port = redis_free_port();
         if (s->opts.tls && (i > 0 || s->tls_port == 0))
-            s->tls_port = free_port();
+            s->tls_port = redis_free_port();
         if (start_once(s))
             return true;
     }

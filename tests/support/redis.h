@@ -100,6 +100,10 @@ char *redis_url_tls(const redis_server *s, char *buf, size_t size);
 char *redis_url(const redis_server *s, char *buf, size_t size);
 char *redis_url_unix(const redis_server *s, char *buf, size_t size);
 
+/* A port of 127.0.0.1 that nobody has now; 0: none.  Somebody may take it
+ * before a server does, whose start then fails and is tried with another. */
+int redis_free_port(void);
+
 /*
  * A look from the side, through hiredis and a connection of the rig's own.  The
  * formats are hiredis's: %s string, %b bytes and size_t, %d %lld numbers.

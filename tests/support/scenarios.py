@@ -20,7 +20,7 @@ LONG = 60           # seconds for what must happen
 BAD = ("lost", "reordered", "stuck", "unexpected", "dishonest", "shared")
 
 
-class Bench:
+class AnyBench:
     """A server, a ledger and the workers of one scenario."""
 
     def __init__(self, rig):
@@ -29,7 +29,7 @@ class Bench:
         self.dir.mkdir()
         self.ledgers = Ledgers(self.dir)
         self.workers = []
-        self.redis = self.url = self.others = None
+        self.redis = self.url = None
         self.random = random.Random(1)
 
     def server(self, *config, clock=None):
@@ -37,10 +37,37 @@ class Bench:
         self.url = f"unix://{self.redis.path}"
         return self.redis
 
-    def proxy(self):
-        proxy = Proxy(self.rig, self.redis.path)
+    def proxy(self, name="control"):
+        proxy = Proxy(self.rig, self.redis.path, name)
         proxy.url = f"redis://127.0.0.1:{proxy.port}"
         return proxy
+
+    def send(self, count, **options):
+        """Sent, and the outcome of each is known."""
+        ends(self.produce(count, **options), 0)
+
+    def drop(self, w):
+        w.kill()
+        self.workers.remove(w)
+
+    def leave(self, w):
+        w.terminate()
+        self.workers.remove(w)
+        ends(w, 0)
+
+    def wait(self, look, what, seconds=LONG):
+        wait_for(lambda: look(self.ledgers.read()), seconds, what)
+
+    def flowing(self, more=50):
+        """So many further effects."""
+        want = self.ledgers.read().counts[EFFECT] + more
+        self.wait(lambda l: l.counts[EFFECT] >= want, "messages flow")
+
+
+class Bench(AnyBench):
+    """The same, for a topic."""
+
+    others = None       # ledgers of a second group
 
     def consume(self, role, url=None, env=None, wait=True, **options):
         """A consumer that has joined, unless it is not to be waited for.  It
@@ -57,10 +84,6 @@ class Bench:
         return Worker(self.rig, "produce", url or self.url, self.dir, role,
                       count=count, partitions=PARTITIONS, **options)
 
-    def send(self, count, **options):
-        """Sent, and acknowledged."""
-        ends(self.produce(count, **options), 0)
-
     def second_group(self, directory, group):
         """Its only member, with ledgers of its own in others."""
         self.others = Ledgers(directory)
@@ -69,26 +92,9 @@ class Bench:
                    partitions=PARTITIONS)
         return w.ready()
 
-    def drop(self, w):
-        w.kill()
-        self.workers.remove(w)
-
-    def leave(self, w):
-        w.terminate()
-        self.workers.remove(w)
-        ends(w, 0)
-
-    def wait(self, look, what, seconds=LONG):
-        wait_for(lambda: look(self.ledgers.read()), seconds, what)
-
     def drained(self, seconds=LONG):
         """Whatever was acknowledged had its effect."""
         self.wait(lambda l: l.missing == 0, "drained", seconds)
-
-    def flowing(self, more=50):
-        """So many further effects."""
-        want = self.ledgers.read().counts[EFFECT] + more
-        self.wait(lambda l: l.counts[EFFECT] >= want, "messages flow")
 
     def shared_out(self, *workers):
         """The partitions are shared between these, evenly."""

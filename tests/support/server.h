@@ -1,22 +1,23 @@
 /*
- * server.h: the group fixture of a test program with one plain server:
+ * server.h: the fixture of a test program with one server:
  *
  *   return cmocka_run_group_tests(tests, start_server, stop_server);
  *
- * The tests use `server` and `url`.
+ * The tests use `server` and `url`; `server_opts` may be set before.  Those
+ * between open_one and close_one find the server empty, and use `client`.
  */
 #ifndef SUPPORT_SERVER_H
 #define SUPPORT_SERVER_H
 
-#include "support/leat.h"
+#include "support/client.h"
 
 static __attribute__((unused)) redis_server *server;
-static char url[256];
+static __attribute__((unused)) redis_opts server_opts;
 
 static inline int start_server(void **state)
 {
     (void)state;
-    server = redis_start(NULL);
+    server = redis_start(&server_opts);
     if (!server)
         return -1;
     redis_url(server, url, sizeof url);
@@ -28,6 +29,12 @@ static inline int stop_server(void **state)
     (void)state;
     redis_stop(server);
     return 0;
+}
+
+static inline int open_one(void **state)
+{
+    (void)state;
+    return redis_flush(server) ? open_at_url() : -1;
 }
 
 #endif

@@ -1,6 +1,5 @@
 /* worker.c: see worker.h. */
 #include "support/worker.h"
-#include "support/ledger.h"
 #include "support/wait.h"
 
 #include <dirent.h>
@@ -8,6 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* Under TSan every exit sleeps a second, and there are many here. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "atexit_sleep_ms=0";
+}
 
 atomic_int worker_stopping;
 
@@ -76,19 +82,50 @@ void worker_parse(const worker_option *options, size_t n, char **words)
     }
 }
 
-leat_client *worker_dial(const char *url, const leat_client_opts *opts)
+leat_client *worker_dial(const char *url, const worker_link *l)
 {
+    leat_client_opts opts = { .name = "chaos",
+                              .timeout_ms = l->answer,
+                              .connect_timeout_ms = l->answer,
+                              .max_retry_ms = 100,
+                              .durability = (leat_durability)l->durability,
+                              .replicas = (int)l->replicas,
+                              .log = { worker_log, NULL, (leat_level)l->log } };
     int64_t end = wait_now_ms() + WORKER_OPEN_MS;
     leat_error e = { 0 };
     for (;;) {
-        leat_client *c = leat_client_open(url, opts, &e);
+        leat_client *c = leat_client_open(url, &opts, &e);
         if (c)
             return c;
         worker_again_or_die("open", &e, end);
     }
 }
 
+void worker_say_ready(void)
+{
+    printf("ready\n");
+    (void)fflush(stdout);
+}
+
+void worker_write(ledger *book, ledger_kind kind, ledger_record r)
+{
+    if (!ledger_write(book, kind, r))
+        worker_die("the ledger cannot be written", NULL);
+}
+
 /* ---- producing -------------------------------------------------------- */
+
+ledger_kind worker_outcome(leat_code rc)
+{
+    return rc == LEAT_OK         ? LEDGER_ACK
+           : rc == LEAT_EUNKNOWN ? LEDGER_UNKNOWN
+                                 : LEDGER_FAIL;
+}
+
+int64_t worker_delay(uint64_t id, int64_t most)
+{
+    return (int64_t)(id * UINT64_C(0x9E3779B97F4A7C15) >> 33) % most;
+}
 
 static void recall_file(const char *path, uint64_t key, uint64_t keys,
                         uint64_t *last)

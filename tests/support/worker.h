@@ -8,6 +8,8 @@
 #ifndef SUPPORT_WORKER_H
 #define SUPPORT_WORKER_H
 
+#include "support/ledger.h"
+
 #include <leat/leat.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -41,12 +43,31 @@ void worker_again_or_die(const char *what, const leat_error *e, int64_t end_ms);
 /* A leat_logger's function; it names the process. */
 void worker_log(void *arg, leat_level level, const char *line);
 
-leat_client *worker_dial(const char *url, const leat_client_opts *opts);
+/* What is said of the way to the server. */
+typedef struct worker_link {
+    int64_t answer; /* the client's timeout, and to connect */
+    int64_t durability, replicas, log;
+} worker_link;
+
+leat_client *worker_dial(const char *url, const worker_link *l);
+
+/* For who leads this one by its stdin, that all is open. */
+void worker_say_ready(void);
+
+/* Ends the process if it cannot be written. */
+void worker_write(ledger *book, ledger_kind kind, ledger_record r);
 
 /* The highest number attempted so far, of each of `keys` keys from `key` on, by
  * the ledgers of this role.  last is to hold 0 for each. */
 void worker_recall(const char *dir, const char *role, uint64_t key,
                    uint64_t keys, uint64_t *last);
+
+/* How the ledger calls the outcome of sending one. */
+ledger_kind worker_outcome(leat_code rc);
+
+/* Where messages are delayed, by any time below `most`; it follows from the
+ * number. */
+int64_t worker_delay(uint64_t id, int64_t most);
 
 /* Sleep until so many since start_ns are no more than rate a second; rate 0:
  * not at all. */

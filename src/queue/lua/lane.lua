@@ -5,7 +5,7 @@
 -- comes after a later one is not done at all: `done` is nil, what was written
 -- down, or 'late'.
 --
--- A lane is remembered for an hour at least.  To say so costs as much as to write
+-- A lane is remembered for 60 to 77 minutes.  To say so costs as much as to write
 -- its value, so the frequent scripts end the value by `age`, which changes every
 -- 1000 seconds, and keep the time to live of one that ends by the same.
 local LANE_MS = '4600000'

@@ -39,8 +39,8 @@ end
 if done then
     return { 0, delay }
 elseif not was and argv[3] ~= '1' then
-    -- The lane's memory is gone, after an hour's rest or by a clock that went
-    -- ahead.  One that is there shows that this is not the first time.
+    -- The lane's memory is gone, after an hour or more of rest or by a clock
+    -- that went ahead.  One that is there shows that this is not the first time.
     for i = 6, #argv, 2 do
         if call('HEXISTS', key .. ':body', argv[i]) == 1 then
             return { 0, delay }
