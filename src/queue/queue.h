@@ -42,6 +42,7 @@ typedef enum queue_line {
     QUEUE_SEND,
     QUEUE_TAKE,
     QUEUE_TAKE_DEAD,
+    QUEUE_CHANGE,
     QUEUE_LINES_
 } queue_line;
 
