@@ -247,7 +247,8 @@ typedef struct leat_queue_stats {
 LEAT_API leat_code leat_queue_stats_get(leat_queue *q, leat_queue_stats *out,
                                         leat_error *err);
 
-/* The names of the queues under a prefix, sorted, one call for each. */
+/* The names of the queues under a prefix, sorted, one call for each, when all
+ * have been read.  One that is made or removed meanwhile may be among them. */
 typedef void leat_queue_name_fn(void *arg, const char *name);
 LEAT_API leat_code leat_queue_list(leat_client *c, const char *prefix,
                                    leat_queue_name_fn *fn, void *arg,

@@ -9,7 +9,8 @@
  *   batch.c    what was received, in one piece of memory
  *   settle.c   ack, change, reject
  *   hold.c     a thread that keeps messages hidden while they are worked on
- *   care.c     redrive, purge, remove, stats, list
+ *   care.c     redrive, purge, remove, stats
+ *   list.c     names
  *   reaper.c   a thread that gives back what expired
  *   mover.c    dead letters to another queue
  *   tell.c     events through another client;  watch.c  hearing them

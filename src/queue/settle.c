@@ -3,8 +3,8 @@
  *
  * A receipt is taken apart here, so that one that is none, or another queue's,
  * never reaches the server.  Asked for again, an ack counts as done when the
- * message is gone and not by another receipt, a change when the server remembers
- * to have made it: see lua/ack.lua and lua/change.lua.
+ * message is gone and not by another receipt, a change when the server
+ * remembers to have made it: see lua/ack.lua and lua/change.lua.
  */
 #include "base/mem.h"
 #include "queue/queue.h"

@@ -109,7 +109,7 @@ static leat_code end(slow *s)
     return s->rc;
 }
 
-/* Its time ran out while the question was on its way, and another one has it. */
+/* Its time ran out while the question was on its way; another one has it. */
 static void stale_if_the_question_was_lost(bool reject)
 {
     leat_queue *side = orders();
