@@ -9,8 +9,9 @@
  * script renews and which another takes over when it has run out.  The lease
  * only saves work, as expiring twice is as good as once: so a reaper that was
  * told by its own process of something due sooner does not ask for it, and
- * nothing waits for a reaper that died but what only that one knew of.  One
- * that ends gives its lease up, or the next would wait until it has run out.
+ * nothing waits for a reaper that died but what only that one knew of, and not
+ * even that where somebody waits to receive: see receive.c.  One that ends
+ * gives its lease up, or the next would wait until it has run out.
  *
  * Events of what it gives back are told where the handles of their queues say.
  * The script tells them, unless some handle of the shard has an event client:
