@@ -59,6 +59,7 @@ typedef struct leat_pool_opts {
     void *weight_arg;
     leat_logger log;
     leat_metrics *metrics; /* borrowed; NULL: none                          */
+    bool no_events;        /* publish none of what it does                  */
 } leat_pool_opts;
 
 /* Start.  LEAT_NACK and leat_ctx_fail give a message back after retry_ms,
