@@ -50,6 +50,7 @@ typedef struct reap_shard {
     int elsewhere;   /* of them have one                        */
     int64_t look_ns; /* when to look next                       */
     bool told;       /* by this process: then without the lease */
+    bool near;       /* a look that tells here is under way     */
     bool ours;       /* the lease, as far as we know            */
 } reap_shard;
 
@@ -153,6 +154,7 @@ static size_t collect_locked(leat__reaper *r, turn *t, int64_t now)
                          .told = s->told };
         snprintf(t[n - 1].prefix, sizeof t->prefix, "%s", s->prefix);
         s->told = false;
+        s->near = s->elsewhere == 0;
         s->look_ns = now + FLOOR_MS * INT64_C(1000000);
     }
     return n;
@@ -177,6 +179,8 @@ static void plan_locked(leat__reaper *r, const turn *t)
         return;
     int64_t ms = t->ours ? FLOOR_MS : LEASE_MS;
     s->ours = t->ours;
+    s->near = false;
+    pthread_cond_broadcast(&r->changed);
     if (!t->done)
         ms = FLOOR_MS;
     else if (t->moved >= LIMIT)
@@ -421,6 +425,11 @@ static leat_code add_locked(leat__reaper *r, leat_queue *q, leat_error *err)
     s->elsewhere += q->events[0] == '3';
     leat__list_push(&r->queues, &q->reaped);
     pthread_cond_broadcast(&r->changed);
+    /* What a look that is under way gives back would be told here. */
+    int64_t deadline = leat__deadline_ns(LEAT__TELL_MS);
+    while (q->events[0] == '3' && s->near &&
+           leat__cond_wait(&r->changed, &r->lock, deadline))
+        continue;
     return LEAT_OK;
 }
 
