@@ -59,6 +59,7 @@ typedef struct leat_pool_opts {
     void *weight_arg;
     leat_logger log;
     leat_metrics *metrics; /* borrowed; NULL: none                          */
+    bool no_events;        /* publish none of what it does                  */
 } leat_pool_opts;
 
 /* Start.  LEAT_NACK and leat_ctx_fail give a message back after retry_ms,
@@ -68,7 +69,11 @@ LEAT_API leat_pool *leat_pool_start(leat_client *c, leat_handler_fn *fn,
                                     void *arg, const leat_pool_opts *opts,
                                     leat_error *err);
 
-/* As leat_run_stop: no more is taken, handlers end, the rest is given back. */
+/* As leat_run_stop: no more is taken, handlers end, the rest is given back.
+ * What it says is of the whole life of the pool: the first settlement that was
+ * not done.  Its message comes again when its visibility runs out, unless it is
+ * already somebody else's (LEAT_ESTALE) or was settled and the answer lost
+ * (LEAT_EUNKNOWN); LEAT_ENOMEM and the others: it certainly was not. */
 LEAT_API leat_code leat_pool_stop(leat_pool *p, int64_t drain_ms,
                                   leat_error *err);
 

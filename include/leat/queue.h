@@ -220,7 +220,9 @@ LEAT_API leat_code leat_queue_redrive(leat_queue *q,
                                       const leat_redrive_opts *opts,
                                       int64_t *moved, leat_error *err);
 
-/* Give back what expired, without waiting for the reaper; *n how many. */
+/* Give back what expired, without waiting for the reaper; *n how many: 0 if
+ * nothing has, else about max (0: 1000), as those of one receive come back
+ * together.  Call it until there are none. */
 LEAT_API leat_code leat_queue_requeue_expired_once(leat_queue *q, int max,
                                                    int64_t *n, leat_error *err);
 
@@ -247,7 +249,8 @@ typedef struct leat_queue_stats {
 LEAT_API leat_code leat_queue_stats_get(leat_queue *q, leat_queue_stats *out,
                                         leat_error *err);
 
-/* The names of the queues under a prefix, sorted, one call for each. */
+/* The names of the queues under a prefix, sorted, one call for each, when all
+ * have been read.  One that is made or removed meanwhile may be among them. */
 typedef void leat_queue_name_fn(void *arg, const char *name);
 LEAT_API leat_code leat_queue_list(leat_client *c, const char *prefix,
                                    leat_queue_name_fn *fn, void *arg,

@@ -25,14 +25,16 @@ enum {
     CALLS = 128,
     DONE_HEAD = 3,
     QUEUE_HEAD = 4,
-    CHANGE_HEAD = 7
+    CHANGE_HEAD = 8
 };
 
 /* One script's worth: slots `from` up to `to` of the settling. */
 typedef struct sending {
     struct pool_settling *of;
     size_t from, to;
-    char again[2];
+    char again[2]; /* of what is done                              */
+    char lane[40]; /* of a change, each with a number of its own   */
+    char number[LEAT__NUMBER];
     char ms[LEAT__NUMBER];
 } sending;
 
@@ -45,6 +47,7 @@ struct pool_settling {
     bool full;   /* no worker is free            */
     int64_t deadline_ns;
     int64_t freed; /* queues that may be served again */
+    int64_t changes;
     leat_error bad;
 
     sending sendings[CALLS];
@@ -211,14 +214,19 @@ static void put_done(settling *t, sending *g)
     }
 }
 
+/* how NULL: hide, which has no lane. */
 static void put_change(settling *t, sending *g, const char *how, int64_t ms)
 {
     const pool_lot *lot = t->slot[g->from]->lot;
+    if (how)
+        snprintf(g->lane, sizeof g->lane, "%s.%d", t->s->lane,
+                 (int)(g - t->sendings));
     put(t, leat_str(lot->queue->name));
+    put(t, leat_str(g->lane));
+    put(t, leat__arg_int(g->number, ++t->changes));
     put(t, leat_str(leat__pool_events(t->s)));
-    put(t, leat_str(g->again));
     put(t, leat_str(lot->fifo ? "1" : "0"));
-    put(t, leat_str(how));
+    put(t, leat_str(how ? how : "hide"));
     put(t, leat__arg_int(g->ms, ms));
     const char *reason = t->slot[g->from]->reason;
     put(t, leat_str(reason ? reason : ""));
@@ -256,7 +264,7 @@ static sending *add_call(settling *t, size_t from, size_t to, bool done)
                                 .script = done ? &leat__script_pool_done
                                                : &leat__script_queue_change,
                                 .args = t->args + t->used,
-                                .again = t->sendings[i].again,
+                                .again = done ? t->sendings[i].again : NULL,
                                 .read = done ? read_done : read_changed,
                                 .arg = &t->sendings[i] };
     t->answers[i] = (queue_answer){ .call = &t->calls[i] };
@@ -434,7 +442,7 @@ static void extend_lots(settling *t, leat_delivery *const *d, size_t n,
         lot->marked = true;
         make_room(t, lot->n);
         pthread_mutex_lock(&s->lock);
-        add_lot(t, lot, "hide", ms);
+        add_lot(t, lot, NULL, ms);
         pthread_mutex_unlock(&s->lock);
     }
     send_all(t);

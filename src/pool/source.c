@@ -410,8 +410,8 @@ static pool_source *source_new(leat_client *c, const leat_pool_opts *o,
     snprintf(s->prefix, sizeof s->prefix, "%s", leat__prefix_of(o->prefix));
     s->base.name = s->prefix;
     s->base.ordered = leat__pool_serial(s) && !o->go_on;
-    s->events = leat__client_clustered(c) ? "2" : "1";
-    if (!leat__client_clustered(c))
+    s->events = o->no_events ? "0" : leat__client_clustered(c) ? "2" : "1";
+    if (s->events[0] == '1') /* else it need not be asked who listens */
         leat__key_put(&s->heard, "%s:*events", s->prefix);
     for (unsigned i = 0; i < LEAT__QUEUE_SHARDS; i++)
         leat__key_shard(&s->shards[i].due, s->prefix, i, "due");

@@ -235,7 +235,8 @@ leat_code leat__queue_ask(leat_queue *q, const leat__script *s,
                        .arg = tells ? &t : arg },
         err);
     if (t.told.n > 0)
-        leat__told_publish(q, &t.told);
+        (void)leat__told_publish(q->opts.event_client, q->profile, q->prefix,
+                                 leat__buf_bytes(&t.told));
     leat__buf_release(&t.told);
     return rc;
 }

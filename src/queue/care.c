@@ -10,8 +10,6 @@
 #include "queue/queue.h"
 #include "redis/client.h"
 
-#include <stdlib.h>
-
 enum { STEP = LEAT_QUEUE_BATCH, STEPS = 1000000, REDRIVE_STEP = 100 };
 
 /* The first two numbers of an answer; the second may be a text. */
@@ -344,95 +342,4 @@ leat_code leat_queue_stats_get(leat_queue *q, leat_queue_stats *out,
     out->settings = q->kept;
     pthread_mutex_unlock(&q->lock);
     return LEAT_OK;
-}
-
-/* ---- the list --------------------------------------------------------- */
-
-typedef struct names {
-    char **p;
-    size_t n, room;
-    leat_error err;
-} names;
-
-static bool add_name(names *s, leat_bytes name)
-{
-    if (s->n == s->room) {
-        size_t room = s->room ? 2 * s->room : 64;
-        char **p = leat__realloc(s->p, room * sizeof *p, &s->err);
-        if (!p)
-            return false;
-        s->p = p;
-        s->room = room;
-    }
-    char *copy = leat__zalloc(name.n + 1, &s->err);
-    if (!copy)
-        return false;
-    memcpy(copy, name.p, name.n);
-    s->p[s->n++] = copy;
-    return true;
-}
-
-static void on_shard(void *arg, const leat_reply *r, const leat_error *e)
-{
-    names *s = arg;
-    if (s->err.code != LEAT_OK)
-        return;
-    if (e) {
-        s->err = *e;
-        return;
-    }
-    size_t n = leat_reply_len(r);
-    const leat_reply *at = leat_reply_first(r);
-    for (size_t i = 0; i < n && add_name(s, leat_reply_bytes(at)); i++)
-        at = leat_reply_next(at);
-}
-
-static leat_code ask_shards(leat_client *c, const char *prefix, names *s,
-                            leat_error *err)
-{
-    leat__key key;
-    leat_conn *conn = leat_client_lend(c, c->opts.timeout_ms, err);
-    if (!conn)
-        return err ? err->code : LEAT_ECONN;
-    leat_code rc = LEAT_OK;
-    for (unsigned i = 0; rc == LEAT_OK && i < LEAT__QUEUE_SHARDS; i++) {
-        leat__key_shard(&key, prefix, i, "queues");
-        rc = leat_conn_send(
-            conn, LEAT_ARGS(leat_str("SMEMBERS"), leat__key_bytes(&key)),
-            &(leat_send_opts){ .fn = on_shard, .arg = s }, err);
-    }
-    if (rc == LEAT_OK)
-        rc = leat_conn_drain(conn, 0, err);
-    leat_client_return(c, conn);
-    if (rc == LEAT_OK && s->err.code != LEAT_OK) {
-        rc = s->err.code;
-        if (err)
-            *err = s->err;
-    }
-    return rc;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-leat_code leat_queue_list(leat_client *c, const char *prefix,
-                          leat_queue_name_fn *fn, void *arg, leat_error *err)
-{
-    names s = { 0 };
-    leat_code rc = leat__client_own(c, err);
-    if (rc == LEAT_OK)
-        rc = leat__prefix_check(prefix, err);
-    if (rc == LEAT_OK)
-        rc = ask_shards(c, prefix, &s, err);
-    if (rc == LEAT_OK && s.n > 0)
-        qsort(s.p, s.n, sizeof *s.p, by_name);
-    for (size_t i = 0; i < s.n; i++) {
-        if (rc == LEAT_OK)
-            fn(arg, s.p[i]);
-        leat__free(s.p[i]);
-    }
-    leat__free(s.p);
-    return rc;
 }

@@ -5,7 +5,7 @@
 #include "base/system.h"
 #include "queue/pack.h"
 
-enum { FLOOR_MS = 5000 };
+enum { FLOOR_MS = 5000 }; /* see lua/send.lua, too */
 
 const queue_profile *leat__queue_profile(leat_queue_profile which)
 {

@@ -9,7 +9,8 @@
  *   batch.c    what was received, in one piece of memory
  *   settle.c   ack, change, reject
  *   hold.c     a thread that keeps messages hidden while they are worked on
- *   care.c     redrive, purge, remove, stats, list
+ *   care.c     redrive, purge, remove, stats
+ *   list.c     names
  *   reaper.c   a thread that gives back what expired
  *   mover.c    dead letters to another queue
  *   tell.c     events through another client;  watch.c  hearing them
@@ -42,6 +43,7 @@ typedef enum queue_line {
     QUEUE_SEND,
     QUEUE_TAKE,
     QUEUE_TAKE_DEAD,
+    QUEUE_CHANGE,
     QUEUE_LINES_
 } queue_line;
 
@@ -85,6 +87,8 @@ struct leat_queue {
     queue_holder *holder; /* NULL: nothing was held yet */
     leat__reaper *reaper; /* NULL: none */
     leat__link reaped;    /* in the reaper's list; its lock covers the next */
+    uint64_t told;        /* the last lot of events that it was told of     */
+    int64_t mute_ns;      /* its event client was away: not before that     */
     int64_t requeued_seen, dead_seen; /* -1: not yet             */
 };
 
@@ -252,11 +256,19 @@ enum { LEAT__QUEUE_DEAF_MS = 100 };
 /* How a frequent script is to tell events: see lua/tell.lua. */
 const char *leat__queue_telling(leat_queue *q);
 
-/* Copy the events at the end of an answer, and publish the copy.  None: nobody
- * listened. */
+/* Copy the events at the end of an answer.  None: nobody listened, which q, if
+ * it is not NULL, keeps in mind. */
 leat_code leat__told_copy(leat_queue *q, leat__buf *to, const leat_reply *r,
                           leat_error *err);
-void leat__told_publish(leat_queue *q, const leat__buf *told);
+
+/* Of such a copy, which is not empty, the first queue's events. */
+leat_bytes leat__told_of_one(leat_bytes told, leat_bytes *queue);
+
+/* Publish a copy.  False: it may not have been heard, and who waits for it
+ * waited about so long. */
+enum { LEAT__TELL_MS = 2000 };
+bool leat__told_publish(leat_client *to, const queue_profile *p,
+                        const char *prefix, leat_bytes told);
 
 /* ---- queue.c ---------------------------------------------------------- */
 

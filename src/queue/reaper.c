@@ -9,8 +9,14 @@
  * script renews and which another takes over when it has run out.  The lease
  * only saves work, as expiring twice is as good as once: so a reaper that was
  * told by its own process of something due sooner does not ask for it, and
- * nothing waits for a reaper that died but what only that one knew of.  One
- * that ends gives its lease up, or the next would wait until it has run out.
+ * nothing waits for a reaper that died but what only that one knew of, and not
+ * even that where somebody waits to receive: see receive.c.  One that ends
+ * gives its lease up, or the next would wait until it has run out.
+ *
+ * Events of what it gives back are told where the handles of their queues say.
+ * The script tells them, unless some handle of the shard has an event client:
+ * then it hands them over, and they are told here, to each such client and to
+ * this server if a handle without one, or none at all, is open.
  *
  * The same thread feeds outside dead-letter queues and reads the gauges.
  */
@@ -28,7 +34,8 @@ enum {
     LEASE_MS = 3000,
     GAUGES_MS = 5000,
     CALL_MS = 2000,
-    GIVE_UP_MS = 200, /* whoever closes a queue waits for that */
+    GIVE_UP_MS = 200,             /* whoever closes a queue waits for that */
+    MUTE_MS = 10 * LEAT__TELL_MS, /* an event client that is away rests */
     LIMIT = LEAT__QUEUE_LOT,
     AT_ONCE = LEAT__QUEUE_SHARDS
 };
@@ -36,11 +43,14 @@ enum {
 typedef struct reap_shard {
     leat__link link;
     leat__key due;
-    const leat__script *script;
-    const char *events;
+    const queue_profile *profile;
+    char prefix[LEAT__PREFIX_MAX + 1];
+    const char *events; /* of handles without an event client       */
     int queues;
+    int elsewhere;   /* of them have one                        */
     int64_t look_ns; /* when to look next                       */
     bool told;       /* by this process: then without the lease */
+    bool near;       /* a look that tells here is under way     */
     bool ours;       /* the lease, as far as we know            */
 } reap_shard;
 
@@ -53,6 +63,7 @@ struct leat__reaper {
     leat__list shards, queues;
     leat_queue *at; /* the queue that is being looked after */
     int64_t care_ns, gauges_ns;
+    uint64_t told; /* lots of events */
     bool ending;
     char nonce[17];
 };
@@ -62,10 +73,13 @@ struct leat__reaper {
 /* One shard's turn: a copy, so that nothing is locked meanwhile. */
 typedef struct turn {
     leat__key due;
-    const leat__script *script;
+    const queue_profile *profile;
+    char prefix[LEAT__PREFIX_MAX + 1];
     const char *events;
-    bool told, done, ours;
+    bool elsewhere, told, done, ours;
+    int limit;
     int64_t lease_ms, moved, next_ms;
+    leat__buf heard;
     leat_error err;
 } turn;
 
@@ -84,6 +98,8 @@ static void on_expired(void *arg, const leat_reply *r, const leat_error *e)
     t->next_ms = leat_reply_int(at);
     t->ours = leat_reply_int(leat_reply_next(at)) == 1;
     t->done = true;
+    if (leat__told_copy(NULL, &t->heard, r, NULL) != LEAT_OK)
+        t->heard.n = 0; /* events less */
 }
 
 static leat_code ask(leat__reaper *r, leat_conn *conn, turn *t, leat_error *err)
@@ -93,10 +109,11 @@ static leat_code ask(leat__reaper *r, leat_conn *conn, turn *t, leat_error *err)
     leat_bytes keys[LEAT__QUEUE_KEYS];
     size_t n = leat__queue_keys(r->client, leat__key_bytes(&t->due), &whole,
                                 keys);
-    leat_bytes args[] = { leat__arg_int(limit, LIMIT), leat_str(t->events),
+    leat_bytes args[] = { leat__arg_int(limit, t->limit),
+                          leat_str(t->elsewhere ? "3" : t->events),
                           leat_str(r->nonce), leat__arg_int(lease, t->lease_ms),
                           leat_str(t->told ? "1" : "0") };
-    return leat__script_send(conn, t->script, keys, n, args, 5,
+    return leat__script_send(conn, t->profile->expire, keys, n, args, 5,
                              &(leat_send_opts){ on_expired, t, 0 }, err);
 }
 
@@ -129,11 +146,15 @@ static size_t collect_locked(leat__reaper *r, turn *t, int64_t now)
         if (s->look_ns > now || n == AT_ONCE)
             continue;
         t[n++] = (turn){ .due = s->due,
-                         .script = s->script,
+                         .profile = s->profile,
                          .events = s->events,
+                         .elsewhere = s->elsewhere > 0,
+                         .limit = LIMIT,
                          .lease_ms = LEASE_MS,
                          .told = s->told };
+        snprintf(t[n - 1].prefix, sizeof t->prefix, "%s", s->prefix);
         s->told = false;
+        s->near = s->elsewhere == 0;
         s->look_ns = now + FLOOR_MS * INT64_C(1000000);
     }
     return n;
@@ -158,6 +179,8 @@ static void plan_locked(leat__reaper *r, const turn *t)
         return;
     int64_t ms = t->ours ? FLOOR_MS : LEASE_MS;
     s->ours = t->ours;
+    s->near = false;
+    pthread_cond_broadcast(&r->changed);
     if (!t->done)
         ms = FLOOR_MS;
     else if (t->moved >= LIMIT)
@@ -167,6 +190,88 @@ static void plan_locked(leat__reaper *r, const turn *t)
     int64_t at = leat__deadline_ns(ms);
     if (!s->told || at < s->look_ns)
         s->look_ns = at;
+}
+
+/* ---- telling ---------------------------------------------------------- */
+
+/* The queue stays while `at` is it: leave waits. */
+static void pin_locked(leat__reaper *r, leat_queue *q)
+{
+    r->at = q;
+    pthread_mutex_unlock(&r->lock);
+}
+
+static void unpin(leat__reaper *r)
+{
+    pthread_mutex_lock(&r->lock);
+    r->at = NULL;
+    pthread_cond_broadcast(&r->changed);
+}
+
+static bool is_of(const leat_queue *q, const turn *t, leat_bytes name)
+{
+    return leat_bytes_eq(leat_str(q->name), name) &&
+           leat_bytes_eq(leat__key_bytes(&q->due), leat__key_bytes(&t->due));
+}
+
+/* A handle whose event client was not told of this lot.  *near: is there one,
+ * or no handle at all, that has this server's events? */
+static leat_queue *untold_locked(leat__reaper *r, const turn *t,
+                                 leat_bytes name, bool *near)
+{
+    leat_queue *found = NULL;
+    bool any = false;
+    *near = false;
+    LEAT__LIST_EACH(&r->queues, at)
+    {
+        leat_queue *q = LEAT__ITEM(at, leat_queue, reaped);
+        if (!is_of(q, t, name))
+            continue;
+        any = true;
+        *near |= q->events[0] == '1' || q->events[0] == '2';
+        if (q->events[0] == '3' && q->told != r->told &&
+            (!found || q->opts.event_client == found->opts.event_client)) {
+            found = found ? found : q;
+            q->told = r->told;
+        }
+    }
+    *near |= !any && t->events[0] != '0';
+    return found;
+}
+
+/* Events of one queue.  An event client that is away is not waited for again
+ * and again: all that expires would be late by that. */
+static void tell_one_locked(leat__reaper *r, const turn *t, leat_bytes name,
+                            leat_bytes events)
+{
+    leat_queue *q;
+    bool near;
+    r->told++;
+    while ((q = untold_locked(r, t, name, &near))) {
+        if (leat__now_ns() < q->mute_ns)
+            continue;
+        pin_locked(r, q);
+        bool heard = leat__told_publish(q->opts.event_client, q->profile,
+                                        q->prefix, events);
+        unpin(r);
+        q->mute_ns = heard ? 0 : leat__deadline_ns(MUTE_MS);
+    }
+    if (!near)
+        return;
+    pthread_mutex_unlock(&r->lock);
+    (void)leat__told_publish(r->client, t->profile, t->prefix, events);
+    pthread_mutex_lock(&r->lock);
+}
+
+static void tell_locked(leat__reaper *r, turn *t)
+{
+    leat_bytes all = leat__buf_bytes(&t->heard), name;
+    while (all.n > 0 && !r->ending) {
+        leat_bytes some = leat__told_of_one(all, &name);
+        tell_one_locked(r, t, name, some);
+        all = leat_mem((const char *)all.p + some.n, all.n - some.n);
+    }
+    leat__buf_release(&t->heard);
 }
 
 /* ---- what else is done for a queue ------------------------------------ */
@@ -192,18 +297,14 @@ static void read_gauges(leat_queue *q)
     add_since(q->meters.dead, &q->dead_seen, s.to_dead);
 }
 
-/* The queue stays while `at` is it: leave waits. */
 static void care_for_locked(leat__reaper *r, leat_queue *q, bool gauges)
 {
-    r->at = q;
-    pthread_mutex_unlock(&r->lock);
+    pin_locked(r, q);
     for (int i = 0; i < LIMIT && leat__mover_step(q); i++)
         continue;
     if (gauges)
         read_gauges(q);
-    pthread_mutex_lock(&r->lock);
-    r->at = NULL;
-    pthread_cond_broadcast(&r->changed);
+    unpin(r);
 }
 
 /* Each queue moves to the end as it is served, so that those that leave or join
@@ -259,6 +360,8 @@ static void *run(void *arg)
         pthread_mutex_lock(&r->lock);
         for (size_t i = 0; i < n; i++)
             plan_locked(r, &t[i]);
+        for (size_t i = 0; i < n; i++)
+            tell_locked(r, &t[i]);
         if (now < r->care_ns || r->ending)
             continue;
         if (alive)
@@ -311,15 +414,22 @@ static leat_code add_locked(leat__reaper *r, leat_queue *q, leat_error *err)
         if (!s)
             return LEAT_ENOMEM;
         s->due = q->due;
-        s->script = q->profile->expire;
-        s->events = q->events[0] == '3' ? "0" : q->events;
+        s->profile = q->profile;
+        snprintf(s->prefix, sizeof s->prefix, "%s", q->prefix);
+        s->events = "0";
         leat__list_push(&r->shards, &s->link);
     }
-    if (s->events[0] == '0' && q->events[0] != '3')
-        s->events = q->events;
+    if (s->events[0] == '0' && q->events[0] != '0')
+        s->events = leat__client_clustered(r->client) ? "2" : "1";
     s->queues++;
+    s->elsewhere += q->events[0] == '3';
     leat__list_push(&r->queues, &q->reaped);
     pthread_cond_broadcast(&r->changed);
+    /* What a look that is under way gives back would be told here. */
+    int64_t deadline = leat__deadline_ns(LEAT__TELL_MS);
+    while (q->events[0] == '3' && s->near &&
+           leat__cond_wait(&r->changed, &r->lock, deadline))
+        continue;
     return LEAT_OK;
 }
 
@@ -352,11 +462,14 @@ static bool remove_locked(leat__reaper *r, leat_queue *q, turn *t)
         return false; /* it failed to join */
     leat__link_remove(&q->reaped);
     reap_shard *s = find_locked(r, &q->due);
-    if (!s || --s->queues > 0)
+    if (!s)
         return false;
-    /* By asking for one that is over in a moment. */
+    s->elsewhere -= q->events[0] == '3';
+    if (--s->queues > 0)
+        return false;
+    /* By asking for one that is over in a moment, and for nothing else. */
     *t = (turn){
-        .due = s->due, .script = s->script, .events = s->events, .lease_ms = 1
+        .due = s->due, .profile = s->profile, .events = "0", .lease_ms = 1
     };
     bool ours = s->ours && !q->profile->shard; /* of redowl there is none */
     leat__link_remove(&s->link);

@@ -6,6 +6,11 @@
  * the list stops being empty, so that who looked before it and waits after it
  * is told, and it is also given when some may have been missed.  The floor is
  * for a server that lets nobody publish, and for other programs that do not.
+ *
+ * What is delayed or in flight does not come back by itself: an empty answer
+ * says when the next deadline of the shard is over, and whoever waits looks
+ * then and gives it back himself, whether a reaper lives or not.  A delay that
+ * ends before the floor does is hinted when it is sent.
  */
 #include "base/mem.h"
 #include "base/system.h"
@@ -19,6 +24,7 @@ typedef struct taking {
     leat_queue *q;
     leat_queue_batch *batch;
     int64_t hidden_ms, asked_ns;
+    int64_t next_ms; /* something may come back then; -1: nothing known */
     bool dead;
     bool more; /* there may be some, though none came */
 } taking;
@@ -32,8 +38,10 @@ static leat_code read_taken(void *arg, const leat_reply *r, leat_error *err)
     const leat_reply *first = leat_reply_first(r);
     if (leat_reply_int(first) < 0 || leat_reply_len(r) < 2)
         return leat__queue_refused(t->q, r, err);
+    int64_t second = leat_reply_int(leat_reply_next(first));
     t->more = leat_reply_int(first) == 1;
-    t->hidden_ms = leat_reply_int(leat_reply_next(first));
+    t->next_ms = leat_reply_int(first) == 2 ? second : -1;
+    t->hidden_ms = second;
     leat_queue_batch_free(t->batch); /* of an answer without proof */
     t->batch = leat__batch_read_as(t->q->profile, r, t->q->fifo, t->dead, err);
     return t->batch ? LEAT_OK : LEAT_ENOMEM;
@@ -199,12 +207,19 @@ static leat_code check(leat_queue *q, leat_receive_opts *o, leat_error *err)
     return LEAT_OK;
 }
 
+static int64_t pause_of(const taking *t, int64_t left)
+{
+    int64_t ms = t->q->profile->floor_ms;
+    if (t->next_ms >= 0 && t->next_ms < ms)
+        ms = t->next_ms;
+    return left < ms ? left : ms;
+}
+
 /* Until there is something, the time is over or somebody interrupts. */
 static leat_code look_and_wait(taking *t, const leat_receive_opts *o,
                                leat_error *err)
 {
     int64_t deadline = leat__deadline_ns(o->wait_ms);
-    int64_t floor_ms = t->q->profile->floor_ms;
     unsigned before = interrupts(t->q);
     queue_wait *w = NULL;
     leat_code rc;
@@ -226,7 +241,7 @@ static leat_code look_and_wait(taking *t, const leat_receive_opts *o,
         }
         if (interrupts(t->q) != before)
             break;
-        (void)leat__waiter_wait(w->waiter, left < floor_ms ? left : floor_ms);
+        (void)leat__waiter_wait(w->waiter, pause_of(t, left));
         leat_queue_batch_free(t->batch);
         t->batch = NULL;
     }

@@ -2,8 +2,9 @@
  * settle.c: messages that were received are done, hidden longer or given back.
  *
  * A receipt is taken apart here, so that one that is none, or another queue's,
- * never reaches the server.  What was asked for again counts as done when the
- * message is where it was to go: see lua/ack.lua and lua/change.lua.
+ * never reaches the server.  Asked for again, an ack counts as done when the
+ * message is gone and not by another receipt, a change when the server
+ * remembers to have made it: see lua/ack.lua and lua/change.lua.
  */
 #include "base/mem.h"
 #include "queue/queue.h"
@@ -131,42 +132,45 @@ static leat_bytes cut_reason(const char *reason)
     return b;
 }
 
-static leat_code one_lot(leat_queue *q, const queue_order *o,
-                         const leat_bytes *receipts, size_t n,
-                         leat_code *outcome, leat_bytes *args, leat_error *err)
+/* What a script is told before the receipts. */
+static void put_head(settling *s, const queue_order *o, const queue_lane *lane,
+                     char *again, char number[LEAT__NUMBER],
+                     char ms[LEAT__NUMBER])
 {
-    char again[] = "0", ms[LEAT__NUMBER], dead[LEAT__NUMBER + 1];
-    settling s = {
-        .q = q, .receipts = receipts, .n = n, .outcome = outcome, .args = args
-    };
-    args[s.argc++] = leat_str(q->name);
-    args[s.argc++] = leat_str(o->ack ? leat__queue_telling(q) : q->events);
-    args[s.argc++] = leat_str(again);
-    args[s.argc++] = leat_str(q->fifo ? "1" : "0");
-    size_t count = s.argc;
+    leat_queue *q = s->q;
+    leat_bytes *a = s->args, fifo = leat_str(q->fifo ? "1" : "0");
+    a[s->argc++] = leat_str(q->name);
     if (o->ack) {
-        s.argc++;
-    } else {
-        args[s.argc++] = leat_str(words[o->how]);
-        args[s.argc++] = leat__arg_int(ms, o->ms);
-        args[s.argc++] = cut_reason(o->reason);
+        a[s->argc++] = leat_str(leat__queue_telling(q));
+        a[s->argc++] = leat_str(again);
+        a[s->argc++] = fifo;
+        s->argc++; /* the number of dead letters, when it is known */
+        return;
     }
-    put_receipts(&s, o->ack);
+    a[s->argc++] = leat_str(lane ? lane->name : "");
+    a[s->argc++] = leat__arg_int(number, lane ? (int64_t)lane->number : 0);
+    a[s->argc++] = leat_str(q->events);
+    a[s->argc++] = fifo;
+    a[s->argc++] = leat_str(words[o->how]);
+    a[s->argc++] = leat__arg_int(ms, o->ms);
+    a[s->argc++] = cut_reason(o->reason);
+}
+
+static leat_code send_lot(settling *s, const queue_order *o,
+                          const queue_lane *lane, leat_error *err)
+{
+    char again[] = "0", number[LEAT__NUMBER], ms[LEAT__NUMBER];
+    char dead[LEAT__NUMBER + 1];
+    const queue_profile *p = s->q->profile;
+    put_head(s, o, lane, again, number, ms);
+    size_t count = s->argc - 1;
+    put_receipts(s, o->ack);
     if (o->ack) {
-        args[count] = leat__arg_int(dead, s.dead);
-        if (s.several) {
-            snprintf(dead, sizeof dead, "%d+", s.dead);
-            args[count] = leat_str(dead);
-        }
+        snprintf(dead, sizeof dead, "%d%s", s->dead, s->several ? "+" : "");
+        s->args[count] = leat_str(dead);
     }
-    leat_code rc = settle_lot(&s, o->ack ? q->profile->ack : q->profile->change,
-                              again, o->deadline_ns, err);
-    if (rc == LEAT_OK && s.first.code != LEAT_OK) {
-        rc = s.first.code;
-        if (err)
-            *err = s.first;
-    }
-    return rc;
+    return settle_lot(s, o->ack ? p->ack : p->change, o->ack ? again : NULL,
+                      o->deadline_ns, err);
 }
 
 /* outcome: of n, or NULL. */
@@ -174,6 +178,33 @@ static void tell_all(leat_code *outcome, size_t n, leat_code rc)
 {
     for (size_t i = 0; outcome && i < n; i++)
         outcome[i] = rc;
+}
+
+/* To hide twice is as good as once, the rest is done once: see change.lua. */
+static leat_code one_lot(leat_queue *q, const queue_order *o,
+                         const leat_bytes *receipts, size_t n,
+                         leat_code *outcome, leat_bytes *args, leat_error *err)
+{
+    settling s = {
+        .q = q, .receipts = receipts, .n = n, .outcome = outcome, .args = args
+    };
+    queue_lane *lane = NULL;
+    if (!o->ack && o->how != QUEUE_HIDE) {
+        lane = leat__lane_take(q, QUEUE_CHANGE, err);
+        if (!lane) {
+            tell_all(outcome, n, LEAT_ENOMEM);
+            return LEAT_ENOMEM;
+        }
+    }
+    leat_code rc = send_lot(&s, o, lane, err);
+    if (lane)
+        leat__lane_give(q, QUEUE_CHANGE, lane, false);
+    if (rc == LEAT_OK && s.first.code != LEAT_OK) {
+        rc = s.first.code;
+        if (err)
+            *err = s.first;
+    }
+    return rc;
 }
 
 leat_code leat__queue_settle(leat_queue *q, const queue_order *o,

@@ -4,12 +4,11 @@
  * The scripts then publish nothing and end their answers by [queue, event,
  * ...].
  * Published to the queue's channel first, then to that of all queues; lost if
- * the other server cannot be reached.
+ * the other server cannot be reached.  A copy of them is, for each text, its
+ * size and its bytes.
  */
 #include "base/system.h"
 #include "queue/queue.h"
-
-enum { LEND_MS = 1000 };
 
 static leat_code add_text(leat__buf *to, const leat_reply *r, leat_error *err)
 {
@@ -32,7 +31,7 @@ leat_code leat__told_copy(leat_queue *q, leat__buf *to, const leat_reply *r,
     leat_code rc = LEAT_OK;
     if (!last || leat_reply_kind(last) != LEAT_REPLY_ARRAY)
         return rc;
-    if (leat_reply_len(last) == 0)
+    if (q && leat_reply_len(last) == 0)
         q->deaf_ns = leat__deadline_ns(LEAT__QUEUE_DEAF_MS);
     const leat_reply *at = leat_reply_first(last);
     for (size_t i = 0; rc == LEAT_OK && i < leat_reply_len(last); i++) {
@@ -42,13 +41,27 @@ leat_code leat__told_copy(leat_queue *q, leat__buf *to, const leat_reply *r,
     return rc;
 }
 
-static leat_bytes next_text(const leat__buf *b, size_t *at)
+static leat_bytes next_text(leat_bytes all, size_t *at)
 {
     size_t n;
-    memcpy(&n, b->p + *at, sizeof n);
-    leat_bytes out = leat_mem(b->p + *at + sizeof n, n);
+    const char *p = (const char *)all.p + *at;
+    memcpy(&n, p, sizeof n);
     *at += sizeof n + n;
-    return out;
+    return leat_mem(p + sizeof n, n);
+}
+
+leat_bytes leat__told_of_one(leat_bytes told, leat_bytes *queue)
+{
+    size_t at = 0, end = 0;
+    do {
+        leat_bytes name = next_text(told, &at);
+        if (end > 0 && !leat_bytes_eq(name, *queue))
+            break;
+        *queue = name;
+        (void)next_text(told, &at);
+        end = at;
+    } while (at < told.n);
+    return leat_mem(told.p, end);
 }
 
 static void ignore(void *arg, const leat_reply *r, const leat_error *e)
@@ -66,26 +79,37 @@ static leat_code publish(leat_conn *conn, const leat__key *channel,
         &(leat_send_opts){ .fn = ignore }, NULL);
 }
 
-void leat__told_publish(leat_queue *q, const leat__buf *told)
+static leat_code publish_all(leat_conn *conn, const queue_profile *p,
+                             const char *prefix, leat_bytes told)
 {
     leat__key near, far;
     char name[LEAT_NAME_MAX + 1];
-    leat_conn *conn = leat_client_lend(q->opts.event_client, LEND_MS, NULL);
-    if (!conn)
-        return;
-    leat__key_put(&far, "%s:events", q->prefix);
     leat_code rc = LEAT_OK;
-    for (size_t at = 0; rc == LEAT_OK && at < told->n;) {
+    leat__key_put(&far, "%s:events", prefix);
+    for (size_t at = 0; rc == LEAT_OK && at < told.n;) {
         leat_bytes queue = next_text(told, &at), event = next_text(told, &at);
         size_t n = queue.n < LEAT_NAME_MAX ? queue.n : LEAT_NAME_MAX;
         memcpy(name, queue.p, n);
         name[n] = '\0';
-        q->profile->key(&near, q->prefix, name, "events");
+        p->key(&near, prefix, name, "events");
         rc = publish(conn, &near, event);
         if (rc == LEAT_OK)
             rc = publish(conn, &far, event);
     }
-    if (rc == LEAT_OK)
-        (void)leat_conn_drain(conn, 0, NULL);
-    leat_client_return(q->opts.event_client, conn);
+    return rc == LEAT_OK ? leat_conn_drain(conn, 0, NULL) : rc;
+}
+
+bool leat__told_publish(leat_client *to, const queue_profile *p,
+                        const char *prefix, leat_bytes told)
+{
+    leat_conn *conn = leat_client_lend(to, LEAT__TELL_MS, NULL);
+    if (!conn)
+        return false;
+    int64_t usual = conn->timeout_ms;
+    if (usual > LEAT__TELL_MS)
+        conn->timeout_ms = LEAT__TELL_MS;
+    leat_code rc = publish_all(conn, p, prefix, told);
+    conn->timeout_ms = usual;
+    leat_client_return(to, conn);
+    return rc == LEAT_OK;
 }

@@ -356,14 +356,14 @@ def queue_change(k):
         yield queue_case(base, [
             *made, *bodies(base, 1, 2),
             ["ZADD", base + "due", LATER, flying(1), LATER, flying(2, "x")]],
-            keys, "o", "2", "0", "0", how, 5000, reason, flying(1),
+            keys, "o", LANE, 7, "2", "0", how, 5000, reason, flying(1),
             flying(2, "x"), flying(9))
     base, made, keys = shard(k + "f", fifo=1)
     yield queue_case(base, [
         *made, *bodies(base, 1, 2), ["HSET", base + "o:busy", "a", "id1"],
         ["RPUSH", base + "o:g:a", entry(2, group="a")],
         ["ZADD", base + "due", LATER, flying(1, group="a")]], keys,
-        "o", "2", "0", "1", "back", 0, "", flying(1, group="a"))
+        "o", LANE, 7, "2", "1", "back", 0, "", flying(1, group="a"))
 
 
 def queue_drop(k):
@@ -529,7 +529,7 @@ def owl_ack(k):
 def owl_change(k):
     for n, (how, reason) in enumerate((("hide", ""), ("back", ""), ("free", ""),
                                        ("fail", "no"), ("bury", "no"))):
-        yield owl_case(f"{k}{n}", owl_flying(LATER), "o", "2", "0", "0", how,
+        yield owl_case(f"{k}{n}", owl_flying(LATER), "o", LANE, 7, "2", "0", how,
                        5000, reason, "r1", "r2", "r9")
 
 

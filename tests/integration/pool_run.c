@@ -801,6 +801,47 @@ static void wrong_options_are_refused(void **state)
     must(leat_pool_stop(NULL, 0, err));
 }
 
+/* ---- events ----------------------------------------------------------- */
+
+typedef struct heard {
+    atomic_int sent, others;
+} heard;
+
+static void on_event(void *arg, const leat_queue_event *e, bool missed)
+{
+    heard *h = arg;
+    (void)missed;
+    atomic_fetch_add(strcmp(e->type, "sent") == 0 ? &h->sent : &h->others, 1);
+}
+
+/* Events come in the order of what they tell: behind the last that was sent
+ * there is none of the others. */
+static void a_pool_without_events_publishes_none(void **state)
+{
+    (void)state;
+    for (int mute = 0; mute < 2; mute++) {
+        heard h = { 0 };
+        log_clear();
+        leat_queue *q = queue_of("a", NULL);
+        leat_queue_watch *w = leat_queue_watch_open(client, NULL, NULL, false,
+                                                    on_event, &h, NULL);
+        assert_non_null(w);
+        leat_pool *p = pool_of(note, NULL,
+                               &(leat_pool_opts){ .no_events = mute });
+        send_many(q, 0, 3);
+        wait_until(log_count() == 3, LONG_MS);
+        stop(p);
+        send_text(q, "the end");
+        wait_until(h.sent == 4, LONG_MS);
+        assert_int_equal(h.others, mute ? 0 : 6); /* received and acked */
+        leat_queue_watch_close(w);
+        leat_queue_batch *b = take_one(q);
+        ack(q, b);
+        leat_queue_batch_free(b);
+        leat_queue_close(q);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -829,6 +870,7 @@ int main(void)
         queue_test(what_is_taken_at_once_has_a_bound_of_bytes),
         queue_test(what_another_receipt_has_done_is_not_called_ours),
         queue_test(wrong_options_are_refused),
+        queue_test(a_pool_without_events_publishes_none),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -3,6 +3,10 @@
  */
 #include "queue_help.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
 /* ---- sending and receiving -------------------------------------------- */
 
 static void a_message_comes_out_as_it_went_in(void **state)
@@ -518,6 +522,92 @@ static void queues_are_listed_by_name(void **state)
     assert_string_equal(all, "");
 }
 
+/* Queues "q<from>" and so on in the set of one shard; how: SADD or SREM. */
+static void register_many(const char *how, int from, int n)
+{
+    redis_int(server, "EVAL %s 1 leat:{q/7}:queues %s %d %d",
+              "for i = ARGV[2], ARGV[2] + ARGV[3] - 1 do "
+              "redis.call(ARGV[1], KEYS[1], string.format('q%06d', i)) end "
+              "return 1",
+              how, from, n);
+}
+
+static int64_t calls_of(const char *command)
+{
+    return redis_int(server, "EVAL %s 0 %s",
+                     "return tonumber(string.match(redis.call('INFO', "
+                     "'commandstats'), 'cmdstat_' .. ARGV[1] .. "
+                     "':calls=(%d+)') or 0)",
+                     command);
+}
+
+enum { MANY_QUEUES = 20000, FEW_QUEUES = 2000 };
+
+typedef struct listing {
+    char last[32];
+    int few; /* of those that stay */
+    int all;
+    bool sorted;
+} listing;
+
+static void count_listed(void *arg, const char *name)
+{
+    listing *l = arg;
+    l->sorted &= strcmp(l->last, name) < 0;
+    l->few += strtol(name + 1, NULL, 10) < FEW_QUEUES;
+    l->all++;
+    snprintf(l->last, sizeof l->last, "%s", name);
+}
+
+static listing list_all(void)
+{
+    listing l = { .sorted = true };
+    must(leat_queue_list(client, NULL, count_listed, &l, err));
+    return l;
+}
+
+static void many_queues_are_listed_by_the_page(void **state)
+{
+    (void)state;
+    register_many("SADD", 0, MANY_QUEUES);
+    redis_do(server, "CONFIG RESETSTAT");
+    listing l = list_all();
+    assert_int_equal(l.all, MANY_QUEUES);
+    assert_true(l.sorted);
+    assert_int_equal(calls_of("smembers"), 0);
+    assert_true(calls_of("sscan") >= MANY_QUEUES / 1000);
+}
+
+/* The set shrinks to a twentieth, so that the server moves its names about, and
+ * a scan meets some of them twice. */
+static void *come_and_go(void *arg)
+{
+    atomic_bool *over = arg;
+    for (int k = 0; k < 5; k++) {
+        register_many("SADD", FEW_QUEUES, 2 * MANY_QUEUES);
+        for (int i = FEW_QUEUES; i < 2 * MANY_QUEUES + FEW_QUEUES; i += 200)
+            register_many("SREM", i, 200);
+    }
+    atomic_store(over, true);
+    return NULL;
+}
+
+static void
+a_queue_that_stays_is_listed_once_while_others_come_and_go(void **state)
+{
+    (void)state;
+    pthread_t other;
+    atomic_bool over = false;
+    register_many("SADD", 0, FEW_QUEUES);
+    assert_int_equal(pthread_create(&other, NULL, come_and_go, &over), 0);
+    for (int i = 0; i < 1000 && !atomic_load(&over); i++) {
+        listing l = list_all();
+        assert_int_equal(l.few, FEW_QUEUES);
+        assert_true(l.sorted);
+    }
+    pthread_join(other, NULL);
+}
+
 /* The shortest time that a lane's last call will be known, "age": and then
  * they are as if written long ago.  0: there is no lane. */
 static int64_t lanes_last_ms(const char *before)
@@ -569,6 +659,8 @@ int main(void)
         queue_test(purge_drops_all_but_the_dead_letters),
         queue_test(a_removed_queue_leaves_nothing),
         queue_test(queues_are_listed_by_name),
+        queue_test(many_queues_are_listed_by_the_page),
+        queue_test(a_queue_that_stays_is_listed_once_while_others_come_and_go),
         queue_test(the_last_calls_are_known_for_an_hour),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

@@ -513,6 +513,106 @@ static void a_watch_says_what_the_stream_no_longer_holds(void **state)
     leat_queue_close(q);
 }
 
+/* ---- many that are due at once ---------------------------------------- */
+
+enum { DUE_LOTS = 50, DUE_LOT = LEAT_QUEUE_BATCH, DUE_FIFO = 900 };
+
+/* n messages "<from>", ..., fifo: each of a group of its own. */
+static void send_lot(leat_queue *q, int from, int n, bool fifo, int64_t delay)
+{
+    static leat_msg m[DUE_LOT];
+    static leat_queue_send_opts o[DUE_LOT];
+    static char text[DUE_LOT][16];
+    for (int i = 0; i < n; i++) {
+        snprintf(text[i], sizeof text[i], "%06d", from + i);
+        m[i] = (leat_msg){ .body = leat_str(text[i]) };
+        o[i] = (leat_queue_send_opts){ .delay_ms = delay,
+                                       .group = leat_str(fifo ? text[i] : "") };
+    }
+    must(leat_queue_send_batch(q, m, (size_t)n, o, NULL, err));
+}
+
+/* Everything that has a deadline is due in one and the same millisecond. */
+static void all_are_due_at_once(int n)
+{
+    assert_int_equal(redis_int(server, "EVAL %s 1 leat:{q/41}:due",
+                               "local all = redis.call('ZRANGE', KEYS[1], 0, "
+                               "-1) for i = 1, #all do redis.call('ZADD', "
+                               "KEYS[1], 1000, all[i]) end return #all"),
+                     n);
+}
+
+static void give_back_all(leat_queue *q, int n, int most)
+{
+    for (int left = n; left > 0;) {
+        int64_t some = 0;
+        must(leat_queue_requeue_expired_once(q, 400, &some, err));
+        assert_true(some > 0 && some <= most);
+        left -= (int)some;
+        assert_true(left >= 0);
+    }
+}
+
+static void receive_in_order(leat_queue *q, int n)
+{
+    for (int next = 0; next < n;) {
+        leat_queue_batch *b = take(
+            q,
+            &(leat_receive_opts){ .max = DUE_LOT, .visibility_ms = 3600000 });
+        assert_true(leat_queue_batch_count(b) > 0);
+        for (size_t i = 0; i < leat_queue_batch_count(b); i++) {
+            char text[16];
+            snprintf(text, sizeof text, "%06d", next++);
+            assert_item(leat_queue_batch_at(b, i), text);
+        }
+        leat_queue_batch_free(b);
+    }
+}
+
+static void many_due_in_one_millisecond_come_back_in_order(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("orders", &(leat_queue_opts){ .no_reaper = true });
+    for (int i = 0; i < DUE_LOTS; i++)
+        send_lot(q, i * DUE_LOT, DUE_LOT, false, 3600000);
+    for (int round = 0; round < 2; round++) { /* delayed, then in flight */
+        all_are_due_at_once(DUE_LOTS * DUE_LOT);
+        give_back_all(q, DUE_LOTS * DUE_LOT, DUE_LOT);
+        receive_in_order(q, DUE_LOTS * DUE_LOT);
+    }
+    conserved(q);
+    leat_queue_close(q);
+}
+
+static void those_of_one_receive_come_back_together(void **state)
+{
+    (void)state;
+    int64_t n = 0;
+    leat_queue *q = queue_of("orders", &(leat_queue_opts){ .no_reaper = true });
+    send_lot(q, 0, DUE_LOT, false, 0);
+    receive_in_order(q, DUE_LOT);
+    all_are_due_at_once(DUE_LOT);
+    must(leat_queue_requeue_expired_once(q, 1, &n, err));
+    assert_int_equal(n, DUE_LOT);
+    receive_in_order(q, DUE_LOT);
+    leat_queue_close(q);
+}
+
+/* Their groups cost the server more. */
+static void fewer_of_a_fifo_queue_come_back_at_once(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of(
+        "orders", &(leat_queue_opts){ .no_reaper = true, .fifo = true });
+    send_lot(q, 0, DUE_FIFO, true, 0);
+    receive_in_order(q, DUE_FIFO);
+    all_are_due_at_once(DUE_FIFO);
+    give_back_all(q, DUE_FIFO, 400);
+    receive_in_order(q, DUE_FIFO);
+    conserved(q);
+    leat_queue_close(q);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -534,6 +634,9 @@ int main(void)
         queue_test(a_removal_whose_last_answer_is_lost_is_done),
         queue_test(an_ack_repeated_after_anothers_is_stale),
         queue_test(a_watch_says_what_the_stream_no_longer_holds),
+        queue_test(many_due_in_one_millisecond_come_back_in_order),
+        queue_test(those_of_one_receive_come_back_together),
+        queue_test(fewer_of_a_fifo_queue_come_back_at_once),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -473,6 +473,81 @@ static void events_go_through_another_client_where_asked(void **state)
     redis_stop(s);
 }
 
+/* A message is received and left, twice; the reaper alone does the rest. */
+static void leave_it_to_the_reaper(leat_queue *q, heard *h)
+{
+    static const char *const until[] = {
+        "sent:-1 received:1 requeued:-1 ",
+        "sent:-1 received:1 requeued:-1 received:2 to_dlq:2 "
+    };
+    send_text(q, "x");
+    for (int i = 0; i < 2; i++) {
+        leat_queue_batch *b = take_one(q);
+        must(leat_queue_change_visibility(q, item(b)->receipt, 1, err));
+        leat_queue_batch_free(b);
+        wait_until(has_heard(h, until[i]), LONG_MS);
+    }
+}
+
+/* One handle has events elsewhere, one of a queue that shares its shard, and so
+ * its reaper's script, has not. */
+static void what_expires_is_told_where_each_handle_says(void **state)
+{
+    (void)state;
+    heard far = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    heard near = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    redis_server *s = redis_start(NULL);
+    assert_non_null(s);
+    char other_url[256];
+    leat_client *other = open_client(redis_url(s, other_url, sizeof other_url),
+                                     NULL);
+    leat_queue_watch *there = leat_queue_watch_open(other, NULL, NULL, false,
+                                                    on_event, &far, NULL);
+    leat_queue_watch *here = leat_queue_watch_open(client, NULL, NULL, false,
+                                                   on_event, &near, NULL);
+    assert_non_null(there);
+    assert_non_null(here);
+    leat_queue_opts o = { .max_receives = 2 };
+    leat_queue *carts = queue_of("carts", &o);
+    o.event_client = other;
+    leat_queue *orders = queue_of("orders", &o);
+    assert_int_equal(redis_int(server, "EXISTS leat:{q/41}:orders:conf "
+                                       "leat:{q/41}:carts:conf"),
+                     2);
+    leave_it_to_the_reaper(orders, &far);
+    assert_true(has_heard(&near, ""));
+    leave_it_to_the_reaper(carts, &near);
+    leat_queue_close(orders);
+    leat_queue_close(carts);
+    leat_queue_watch_close(here);
+    leat_queue_watch_close(there);
+    leat_client_close(other);
+    redis_stop(s);
+}
+
+static void an_event_client_that_hangs_holds_up_nothing(void **state)
+{
+    (void)state;
+    redis_server *s = redis_start(NULL);
+    assert_non_null(s);
+    char other_url[256];
+    leat_client *other = open_client(
+        redis_url(s, other_url, sizeof other_url),
+        &(leat_client_opts){ .timeout_ms = 10 * LONG_MS });
+    leat_queue *q = queue_of(
+        "orders",
+        &(leat_queue_opts){ .visibility_ms = 50, .event_client = other });
+    redis_do(s, "CLIENT PAUSE 600000");
+    send_text(q, "x");
+    for (int i = 0; i < 2; i++) {
+        leat_queue_batch_free(take_one(q));
+        wait_until(stats(q).visible == 1, LONG_MS);
+    }
+    leat_queue_close(q);
+    leat_client_close(other);
+    redis_stop(s);
+}
+
 /* ---- source and sink -------------------------------------------------- */
 
 typedef struct counts {
@@ -624,6 +699,8 @@ int main(void)
         queue_test(events_tell_a_messages_life),
         queue_test(a_watch_goes_on_after_a_lost_connection),
         queue_test(events_go_through_another_client_where_asked),
+        queue_test(what_expires_is_told_where_each_handle_says),
+        queue_test(an_event_client_that_hangs_holds_up_nothing),
         queue_test(the_runner_serves_a_queue),
         queue_test(the_runner_keeps_the_order_of_groups),
         queue_test(a_source_settles_in_every_way),

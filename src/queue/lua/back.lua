@@ -218,19 +218,53 @@ local function sort_in(all, member)
     lot[#lot + 1] = entry
 end
 
--- What is due, of all queues of the shard, about so many; how many.  Those of
--- one receive come back together, in their order: else the first of them would
--- stand behind the rest.  They differ by less than a millisecond.
+-- Of a millisecond in which more than `limit` are due: delayed ones, which come
+-- first and go to the tails of their queues, from the first on; then the others,
+-- which go to the heads, from the last on, so that all of them end up in their
+-- order.  Those of one receive are 1000 at most, of a fifo queue 400, and come
+-- back together: else whoever receives meanwhile would get the last of them
+-- before the first.
+local TOGETHER, TOGETHER_FIFO = 1000, 400
+local function part_of(ms, head)
+    local n = 0
+    while n < #head and sub(head[n + 1], 1, 1) == 'd' do
+        n = n + 1
+    end
+    if n > 0 then
+        return { unpack(head, 1, n) }
+    end
+    local all = call('ZREVRANGEBYSCORE', KEYS[1], format('%.3f', ms + 0.999),
+                     format('%.0f', ms), 'LIMIT', 0, TOGETHER)
+    for i = TOGETHER_FIFO + 1, #all do
+        if conf_of(sub(all[i], 3, find(all[i], '/', 3, true) - 1)).fifo then
+            return reverse({ unpack(all, 1, i - 1) })
+        end
+    end
+    return reverse(all)
+end
+
+-- What is due, of all queues of the shard: whole milliseconds, up to `limit`, or
+-- a part of one.
+local function due_now(limit)
+    local due = call('ZRANGEBYSCORE', KEYS[1], '-inf', format('%.3f', now + 0.999),
+                     'LIMIT', 0, limit)
+    if #due < limit then
+        return due
+    end
+    local first = math.floor(call('ZSCORE', KEYS[1], due[1]))
+    local last = math.floor(call('ZSCORE', KEYS[1], due[#due]))
+    if first < last then
+        return call('ZRANGEBYSCORE', KEYS[1], '-inf', format('(%.0f', last))
+    end
+    return part_of(last, due)
+end
+
+-- Give it back; how many, which is 0 only if nothing is due.
 local function expire(limit, how)
-    local till = string.format('%.3f', now + 0.999)
-    local due = call('ZRANGEBYSCORE', KEYS[1], '-inf', till, 'LIMIT', 0, limit)
+    limit = tonumber(limit)
+    local due = limit > 0 and due_now(limit) or {}
     if #due == 0 then
         return 0
-    elseif #due == tonumber(limit) then
-        local last = tonumber(call('ZSCORE', KEYS[1], due[#due]))
-        till = string.format('%.3f', math.floor(last) + 0.999)
-        due = call('ZRANGEBYSCORE', KEYS[1], '-inf', till, 'LIMIT', 0,
-                   limit + 1000)
     end
     call('ZREM', KEYS[1], unpack(due))
     save_clock()

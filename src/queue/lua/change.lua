@@ -1,31 +1,38 @@
 --#include "queue/base.lua"
-local kept = call('MGET', base .. 'clock')[1]
+local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
 --#include "queue/clock.lua"
+--#include "queue/lane.lua"
 --#include "queue/tell.lua"
 --#include "queue/back.lua"
 -- change.lua: hide messages for another time, give them back, or bury them.
 --
 -- KEYS   1 due
--- ARGV   1 queue   2 events   3 '1': asked before, and the answer was lost
---        4 '1': a fifo queue's
---        5 how: 'hide', 'back' (dead after too many receives), 'fail' (hide, but
+-- ARGV   1 queue   2 lane   3 number of the call   4 events
+--        5 '1': a fifo queue's
+--        6 how: 'hide', 'back' (dead after too many receives), 'fail' (hide, but
 --          dead after too many receives), 'free' (the receive does not count),
 --          'bury', 'wait' (as 'fail', and pools do not serve its queue until
 --          then), 'late' (as 'fail', but delayed: the queue goes on; not of a
 --          fifo queue)
---        6 hide for so many ms   7 the reason of a dead letter, or ''
---        8... members
+--        7 hide for so many ms   8 the reason of a dead letter, or ''
+--        9... members
 -- result [] all are done; else for each 1 done, 0 the receipt is stale
 --
--- in flight -> in flight, delayed, ready, dead.
-local queue, how = ARGV[1], ARGV[5]
+-- in flight -> in flight, delayed, ready, dead.  A message that left its receipt
+-- does not tell by whose doing, so a call that did something is noted in its
+-- lane, and asked again answers what it did then.  To hide twice is as good as
+-- once: that has no lane, which is ''.
+local queue, how = ARGV[1], ARGV[6]
 local key = base .. queue
 local out, entries, lie, worn = {}, {}, {}, {}
 local bad = 0
+if done == '' then
+    return out
+end
 local c = conf_of(queue)
-if not c.there or c.fifo ~= (ARGV[4] == '1') then
-    for i = 8, #ARGV do
-        out[#out + 1] = 0
+if done or not c.there or c.fifo ~= (ARGV[5] == '1') then
+    for i = 9, #ARGV do
+        out[i - 8] = done and sub(done, i - 8, i - 8) == '1' and 1 or 0
     end
     return out
 end
@@ -36,7 +43,7 @@ end
 
 -- All that can hold something else is looked at before the first write.
 local right = c.sound
-for i = 8, c.fifo and #ARGV or 0 do
+for i = 9, c.fifo and #ARGV or 0 do
     right = right and sound_group(queue, parts(entry_of(ARGV[i]), true))
 end
 if not right and how ~= 'hide' then
@@ -44,11 +51,11 @@ if not right and how ~= 'hide' then
 end
 call('PERSIST', KEYS[1])
 save_clock()
-local till, late = now + tonumber(ARGV[6]), 0
+local till, late = now + tonumber(ARGV[7]), 0
 local function worn_out(entry)
     return c.max > 0 and receives(entry) >= c.max
 end
-for i = 8, #ARGV do
+for i = 9, #ARGV do
     local m = ARGV[i]
     local entry = entry_of(m)
     local n = 1
@@ -63,11 +70,8 @@ for i = 8, #ARGV do
             call('ZADD', KEYS[1], till, 'd/' .. queue .. '/' .. entry)
             late = late + 1
         else
-            local after = i < 1000 and (i - 8) / 1000 or 0.998
+            local after = i < 1000 and (i - 9) / 1000 or 0.998
             call('ZADD', KEYS[1], 'XX', till + after, m)
-        end
-        if n == 0 and how ~= 'hide' and ARGV[3] == '1' then
-            n = 1
         end
     else
         n = call('ZREM', KEYS[1], m)
@@ -83,22 +87,20 @@ for i = 8, #ARGV do
                 end
                 entries[#entries + 1] = entry
             end
-        elseif ARGV[3] == '1' then
-            n = 1
         end
     end
     bad = bad + 1 - n
     out[#out + 1] = n
 end
 if #entries > 0 then
-    give_back(queue, c, entries, ARGV[2])
+    give_back(queue, c, entries, ARGV[4])
 end
 if #lie > 0 then
     lie_again(queue, lie)
-    note_why(queue, c, lie, ARGV[7])
+    note_why(queue, c, lie, ARGV[8])
 end
 if #worn > 0 then
-    bury(queue, c, worn, ARGV[2], ARGV[7])
+    bury(queue, c, worn, ARGV[4], ARGV[8])
 end
 if late > 0 then
     try('HINCRBY', key .. ':stat', 'back', late)
@@ -111,5 +113,9 @@ local turn = how ~= 'hide' and try('ZSCORE', base .. 'work', queue)
 if type(turn) == 'string' and tonumber(turn) > now then
     call('ZADD', base .. 'work', 'XX', how == 'wait' and #worn == 0 and till or
          now, queue)
+end
+if ARGV[2] ~= '' and bad < #out then
+    call('SET', base .. 's:' .. ARGV[2], ARGV[3] .. ' ' ..
+         (bad > 0 and table.concat(out) or ''), 'PX', LANE_MS)
 end
 return with_told(bad > 0 and out or {})

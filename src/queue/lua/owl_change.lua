@@ -1,5 +1,7 @@
 --#include "queue/owl_base.lua"
-local how = ARGV[2]
+local how = ARGV[4]
+local was = call('GET', base .. 'lane:' .. ARGV[2])
+--#include "queue/lane.lua"
 --#include "queue/owl_tell.lua"
 --#include "queue/owl_back.lua"
 -- owl_change.lua: hide messages of a redowl queue for another time, give them
@@ -11,21 +13,27 @@ local how = ARGV[2]
 --
 -- in flight -> in flight, ready, dead; dead in flight -> dead.  That a message
 -- given back is a dead letter is seen when it is received again, as in redowl.
-local what, bad = ARGV[5], 0
+local what, bad = ARGV[6], 0
 local hiding = what == 'hide' or what == 'fail'
 local out, back, worn, lie = {}, {}, {}, {}
+if done then
+    for i = 9, done == '' and 0 or #ARGV do
+        out[i - 8] = sub(done, i - 8, i - 8) == '1' and 1 or 0
+    end
+    return out
+end
 
 -- Kept with the message, which redowl does not mind.
 local function note_why(id)
     local key = base .. 'msg:' .. id
-    if ARGV[7] ~= '' and call('EXISTS', key) == 1 then
-        call('HSET', key, 'reason', ARGV[7])
+    if ARGV[8] ~= '' and call('EXISTS', key) == 1 then
+        call('HSET', key, 'reason', ARGV[8])
     end
 end
 
 local function hide(r)
     local zset = call('ZSCORE', hidden, r) and hidden or inflight
-    call('ZADD', zset, now + tonumber(ARGV[6]), r)
+    call('ZADD', zset, now + tonumber(ARGV[7]), r)
 end
 
 local function leave(r, id, rc)
@@ -50,7 +58,7 @@ end
 
 -- All is read before the first write: see reap.
 local ids, rcs, seen = {}, {}, {}
-for i = 8, #ARGV do
+for i = 9, #ARGV do
     local r = ARGV[i]
     local id = (hiding or not seen[r]) and call('HGET', receipt, r)
     ids[i] = id
@@ -58,7 +66,7 @@ for i = 8, #ARGV do
     seen[r] = true
 end
 call('PERSIST', inflight)
-for i = 8, #ARGV do
+for i = 9, #ARGV do
     local r, id, n = ARGV[i], ids[i], 1
     if id then
         note_why(id)
@@ -67,7 +75,7 @@ for i = 8, #ARGV do
         hide(r)
     elseif id then
         leave(r, id, rcs[i])
-    elseif ARGV[3] ~= '1' or hiding then
+    else
         n = 0
         bad = bad + 1
     end
@@ -78,5 +86,9 @@ give_back(back)
 for i = 1, #worn do
     call('RPUSH', dlq, worn[i])
     tell('to_dlq', worn[i], call('HGET', base .. 'msg:' .. worn[i], 'rc') or '0')
+end
+if ARGV[2] ~= '' and bad < #out then
+    call('SET', base .. 'lane:' .. ARGV[2], ARGV[3] .. ' ' ..
+         (bad > 0 and table.concat(out) or ''), 'PX', LANE_MS)
 end
 return with_told(bad > 0 and out or {})

@@ -18,6 +18,10 @@ local kept, was = both[1], both[2]
 --
 -- nothing -> ready or delayed.  HINCRBY is refused at maxmemory before anything
 -- was done; a key that holds something else undoes what was.
+--
+-- Who waits looks every 5 s at least, and knows then what will be due: of what is
+-- due sooner it is told, whoever sent that.
+local SOON_MS = 5000
 local queue = ARGV[1]
 local key = base .. queue
 --#include "queue/usual.lua"
@@ -88,6 +92,9 @@ if type(r) ~= 'number' then
 end
 if delay > 0 then
     call('HINCRBY', key .. ':stat', 'late', n)
+    if delay < SOON_MS then
+        try('PUBLISH', key .. ':ready', '')
+    end
 elseif r == n then
     try('PUBLISH', key .. ':ready', '')
     if try('ZADD', base .. 'work', 'NX', stamp, queue) == 1 then

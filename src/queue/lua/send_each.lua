@@ -98,6 +98,8 @@ end
 
 call('HINCRBY', key .. ':stat', 'sent', #new)
 save_clock()
+-- See send.lua.
+local SOON_MS, soonest = 5000, math.huge
 local list, begun, bodies, late = {}, {}, {}, 0
 -- What is behind one that is delayed waits, too.
 local after = fifo and tonumber(call('HGET', key .. ':stat', 'late') or '0') > 0
@@ -114,6 +116,7 @@ local function hide(entry, delay)
     end
     call('ZADD', KEYS[1], when, 'd/' .. queue .. '/' .. number .. entry)
     late = late + 1
+    soonest = when - now < soonest and when - now or soonest
 end
 for j = 1, #new do
     bodies[2 * j - 1], bodies[2 * j] = ARGV[new[j]], ARGV[new[j] + 1]
@@ -148,6 +151,9 @@ if #list > 0 and call('RPUSH', key .. ':ready', unpack(list)) == #list then
 end
 if late > 0 then
     call('HINCRBY', key .. ':stat', 'late', late)
+    if soonest < SOON_MS then
+        try('PUBLISH', key .. ':ready', '')
+    end
 end
 call('SET', base .. 's:' .. ARGV[2], ARGV[3] .. ' ' .. '', 'PX', LANE_MS)
 for j = 1, #new do

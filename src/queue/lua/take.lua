@@ -15,6 +15,8 @@ local kept, was = both[1], both[2]
 --        due is the receipt: see back.lua.  From the dead letters each message
 --        is followed by why it is there, or ''
 --        [1, ...] there is more, though none came with this one
+--        [2, ms] nothing; a deadline of the shard is over after so long, and
+--        whoever waits looks again then
 --        [-1] no such queue
 --
 -- ready -> in flight, dead (too many receives) or dropped (too old); dead ->
@@ -63,13 +65,18 @@ end
 
 -- Numbers are dear as arguments: where they are known as strings, as such.
 local got = call('LRANGE', list, '0', format('%d', max - 1))
-if #got == 0 and (ARGV[7] == '0' or
-    #call('ZRANGEBYSCORE', KEYS[1], '-inf', format('%d', now), 'LIMIT', '0',
-          '1') == 0) then
-    if not dead then
-        try('ZREM', base .. 'work', queue)
+if #got == 0 then
+    local left = false
+    if ARGV[7] ~= '0' then
+        local head = call('ZRANGE', KEYS[1], '0', '0', 'WITHSCORES')
+        left = head[2] and math.floor(head[2]) - now
     end
-    return { 0, hide }
+    if not left or left > 0 then
+        if not dead then
+            try('ZREM', base .. 'work', queue)
+        end
+        return left and { 2, left } or { 0, hide }
+    end
 end
 local spread = false
 local choosy = grouped or (not dead and (ttl > 0 or most > 0))
@@ -85,7 +92,8 @@ if choosy or #got == 0 then
         got = call('LRANGE', list, 0, max - 1)
     end
     if #got == 0 then
-        return with_told({ 0, hide })
+        local left = next_due()
+        return with_told(left < 0 and { 0, hide } or { 2, left })
     elseif choosy then
         local out = pick(max * limit > ROOM and ROOM)
         if call('LLEN', list) == 0 then

@@ -1,0 +1,154 @@
+/*
+ * list.c: the names of all queues under a prefix.
+ *
+ * Each shard has a set of its queues, read a page at a time, of all shards side
+ * by side: to read a large set at once would keep the server from everybody
+ * else.  A scan tells of every name that is there from its beginning to its
+ * end, of some more than once; so they are sorted, and told once.
+ */
+#include "base/mem.h"
+#include "queue/queue.h"
+#include "redis/client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    PAGE = 500,      /* names at a time, about             */
+    PAGES = 1000000, /* of a shard: no scan is that long   */
+    CURSOR = 24
+};
+
+typedef struct names {
+    char **p;
+    size_t n, room;
+    leat_error err;
+} names;
+
+typedef struct shard_scan {
+    names *to;
+    leat__key key;
+    char cursor[CURSOR];
+    bool over;
+} shard_scan;
+
+static bool add_name(names *s, leat_bytes name)
+{
+    if (s->n == s->room) {
+        size_t room = s->room ? 2 * s->room : 64;
+        char **p = leat__realloc(s->p, room * sizeof *p, &s->err);
+        if (!p)
+            return false;
+        s->p = p;
+        s->room = room;
+    }
+    char *copy = leat__zalloc(name.n + 1, &s->err);
+    if (!copy)
+        return false;
+    memcpy(copy, name.p, name.n);
+    s->p[s->n++] = copy;
+    return true;
+}
+
+/* [next cursor, [name, ...]]; the cursor 0 is the end. */
+static void on_page(void *arg, const leat_reply *r, const leat_error *e)
+{
+    shard_scan *s = arg;
+    if (s->to->err.code != LEAT_OK)
+        return;
+    if (e) {
+        s->to->err = *e;
+        return;
+    }
+    const leat_reply *next = leat_reply_first(r);
+    leat_bytes cursor = next ? leat_reply_bytes(next) : leat_str("");
+    if (leat_reply_len(r) != 2 || cursor.n == 0 || cursor.n >= CURSOR) {
+        leat__fail(&s->to->err, LEAT_EPROTO,
+                   "a scan of the queues was answered strangely");
+        return;
+    }
+    snprintf(s->cursor, CURSOR, "%.*s", (int)cursor.n, (const char *)cursor.p);
+    s->over = strcmp(s->cursor, "0") == 0;
+    const leat_reply *page = leat_reply_next(next),
+                     *at = leat_reply_first(page);
+    size_t n = leat_reply_len(page);
+    for (size_t i = 0; i < n && add_name(s->to, leat_reply_bytes(at)); i++)
+        at = leat_reply_next(at);
+}
+
+/* A page of each shard that has more; *more: does any? */
+static leat_code ask_pages(leat_conn *conn, shard_scan *all, bool *more,
+                           leat_error *err)
+{
+    char count[LEAT__NUMBER];
+    leat_code rc = LEAT_OK;
+    for (unsigned i = 0; rc == LEAT_OK && i < LEAT__QUEUE_SHARDS; i++) {
+        shard_scan *s = &all[i];
+        if (s->over)
+            continue;
+        rc = leat_conn_send(conn,
+                            LEAT_ARGS(leat_str("SSCAN"),
+                                      leat__key_bytes(&s->key),
+                                      leat_str(s->cursor), leat_str("COUNT"),
+                                      leat__arg_int(count, PAGE)),
+                            &(leat_send_opts){ .fn = on_page, .arg = s }, err);
+    }
+    if (rc == LEAT_OK)
+        rc = leat_conn_drain(conn, 0, err);
+    *more = false;
+    for (unsigned i = 0; i < LEAT__QUEUE_SHARDS; i++)
+        *more |= !all[i].over;
+    return rc;
+}
+
+static leat_code ask_shards(leat_client *c, const char *prefix, names *s,
+                            leat_error *err)
+{
+    shard_scan all[LEAT__QUEUE_SHARDS] = { 0 };
+    for (unsigned i = 0; i < LEAT__QUEUE_SHARDS; i++) {
+        all[i] = (shard_scan){ .to = s, .cursor = "0" };
+        leat__key_shard(&all[i].key, prefix, i, "queues");
+    }
+    leat_conn *conn = leat_client_lend(c, c->opts.timeout_ms, err);
+    if (!conn)
+        return err ? err->code : LEAT_ECONN;
+    leat_code rc = LEAT_OK;
+    bool more = true;
+    for (int i = 0; rc == LEAT_OK && more && s->err.code == LEAT_OK; i++) {
+        rc = ask_pages(conn, all, &more, err);
+        if (rc == LEAT_OK && more && i == PAGES)
+            rc = leat__fail(err, LEAT_EPROTO, "the queues have no end");
+    }
+    leat_client_return(c, conn);
+    if (rc == LEAT_OK && s->err.code != LEAT_OK) {
+        rc = s->err.code;
+        if (err)
+            *err = s->err;
+    }
+    return rc;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+leat_code leat_queue_list(leat_client *c, const char *prefix,
+                          leat_queue_name_fn *fn, void *arg, leat_error *err)
+{
+    names s = { 0 };
+    leat_code rc = leat__client_own(c, err);
+    if (rc == LEAT_OK)
+        rc = leat__prefix_check(prefix, err);
+    if (rc == LEAT_OK)
+        rc = ask_shards(c, prefix, &s, err);
+    if (rc == LEAT_OK && s.n > 0)
+        qsort(s.p, s.n, sizeof *s.p, by_name);
+    for (size_t i = 0; rc == LEAT_OK && i < s.n; i++)
+        if (i == 0 || strcmp(s.p[i - 1], s.p[i]) != 0)
+            fn(arg, s.p[i]);
+    for (size_t i = 0; i < s.n; i++)
+        leat__free(s.p[i]);
+    leat__free(s.p);
+    return rc;
+}

@@ -1,0 +1,121 @@
+/*
+ * queue_delay.c: who waits gets what is delayed when it is due, though the
+ * process that sent it has ended and no reaper of the shard lives.
+ */
+#include "queue_help.h"
+
+#include <pthread.h>
+
+enum { ROUNDS = 8, MOST_OF = 6, SOON_MS = 100, LATE_MS = 400, CALLS = 40 };
+
+/* The lease is that of a process which died with it a moment ago: our own
+ * reaper leaves the shard alone for three seconds. */
+static void the_reaper_has_died(void)
+{
+    assert_int_equal(
+        redis_int(server, "EVAL %s 0",
+                  "local t = redis.call('TIME') "
+                  "redis.call('SET', 'leat:{q/41}:reaper', 'dead ' .. "
+                  "(t[1] * 1000 + math.floor(t[2] / 1000) + 2900)) return 1"),
+        1);
+}
+
+/* From a process of its own, as it were: nothing is left of it. */
+static void send_and_end(int64_t delay_ms, bool with_id)
+{
+    leat_error e = { 0 };
+    leat_client *c = open_client(url, NULL);
+    leat_queue *q = leat_queue_open(
+        c, "orders", &(leat_queue_opts){ .no_reaper = true }, &e);
+    assert_non_null(q);
+    leat_msg m = { .body = leat_str("x"),
+                   .id = leat_str(with_id ? "mine" : "") };
+    must(leat_queue_send(q, &m, &(leat_queue_send_opts){ .delay_ms = delay_ms },
+                         NULL, err));
+    leat_queue_close(q);
+    leat_client_close(c);
+}
+
+typedef struct patient {
+    leat_queue *q;
+    int64_t came_ms;
+} patient;
+
+static void *wait_for_one(void *arg)
+{
+    patient *p = arg;
+    leat_queue_batch *b = take_one(p->q);
+    p->came_ms = wait_now_ms();
+    ack(p->q, b);
+    leat_queue_batch_free(b);
+    return NULL;
+}
+
+/* How late it came to one who waited before it was sent. */
+static int64_t lateness(leat_queue *q, bool with_id)
+{
+    patient p = { .q = q };
+    pthread_t thread;
+    the_reaper_has_died();
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_one, &p), 0);
+    wait_until(redis_int(server, "PUBSUB CHANNELS leat:{q/41}:orders:ready") ==
+                   1,
+               LONG_MS);
+    int64_t due = wait_now_ms() + SOON_MS;
+    send_and_end(SOON_MS, with_id);
+    pthread_join(thread, NULL);
+    return p.came_ms - due;
+}
+
+/* A busy machine may be late once in a while, a second is not luck. */
+static void what_an_ended_process_delayed_comes_in_time(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("orders", NULL);
+    for (int with_id = 0; with_id < 2; with_id++) {
+        int in_time = 0;
+        for (int i = 0; i < ROUNDS; i++)
+            in_time += lateness(q, with_id) < LATE_MS;
+        if (in_time < MOST_OF)
+            fail_msg("only %d of %d came in time", in_time, ROUNDS);
+    }
+    leat_queue_close(q);
+}
+
+static int64_t scripts_run(void)
+{
+    return redis_int(server, "EVAL %s 0",
+                     "return tonumber(string.match(redis.call('INFO', "
+                     "'commandstats'), 'cmdstat_evalsha:calls=(%d+)') or 0)");
+}
+
+/* It was there before the wait began.  The server is not asked until then, but
+ * by the reaper now and then. */
+static void who_waits_for_a_delay_asks_only_when_it_is_over(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("orders", NULL);
+    int in_time = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        the_reaper_has_died();
+        int64_t due = wait_now_ms() + 3 * SOON_MS;
+        send_and_end(3 * SOON_MS, false);
+        int64_t before = scripts_run();
+        patient p = { .q = q };
+        (void)wait_for_one(&p);
+        in_time += p.came_ms - due < LATE_MS;
+        assert_true(scripts_run() - before < CALLS);
+    }
+    if (in_time < MOST_OF)
+        fail_msg("only %d of %d came in time", in_time, ROUNDS);
+    leat_queue_close(q);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        queue_test(what_an_ended_process_delayed_comes_in_time),
+        queue_test(who_waits_for_a_delay_asks_only_when_it_is_over),
+    };
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}
