@@ -780,6 +780,87 @@ static void what_another_receipt_has_done_is_not_called_ours(void **state)
     leat_queue_close(q);
 }
 
+/* In two lots of one call; the last receipt is none that was given. */
+static void a_stale_receipt_hinders_no_other_of_its_call(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("a", NULL);
+    send_many(q, 1, 3);
+    leat_queue_batch *b = take(q, &(leat_receive_opts){ .max = 3 });
+    char wrong[256];
+    leat_bytes m[4], id[4];
+    for (size_t i = 0; i < 4; i++) {
+        leat__receipt r;
+        m[i] = leat_queue_batch_at(b, i < 3 ? i : 0)->receipt;
+        assert_true(leat__receipt_parse(m[i], false, &r));
+        id[i] = r.id;
+    }
+    snprintf(wrong, sizeof wrong, "%.*s9", (int)m[3].n, (const char *)m[3].p);
+    leat__key due;
+    leat__key_shard(&due, "leat", leat__queue_shard("a"), "due");
+    redisReply *r = redis_raw(
+        server, "EVAL %s 1 %s 0 0 0 a %s 1 2 %b %b %b %b a %s 1 2 %b %s %b %b",
+        leat__script_pool_done.body, due.p, "", m[0].p, m[0].n, m[1].p, m[1].n,
+        id[0].p, id[0].n, id[1].p, id[1].n, "", m[2].p, m[2].n, wrong, id[2].p,
+        id[2].n, id[3].p, id[3].n);
+    assert_int_equal(r->elements, 5);
+    for (size_t i = 1; i < 5; i++)
+        assert_int_equal(r->element[i]->integer, i < 4);
+    freeReplyObject(r);
+    assert_int_equal(redis_int(server, "ZCARD %s", due.p), 0);
+    assert_int_equal(stats(q).acked, 3);
+    assert_int_equal(stats(q).in_flight, 0);
+    leat_queue_batch_free(b);
+    leat_queue_close(q);
+}
+
+/* A receipt of q, whose only message it gets, and its id. */
+static leat_bytes only_receipt(leat_queue *q, leat_queue_batch **b,
+                               leat_bytes *id)
+{
+    leat__receipt r;
+    send_many(q, 1, 1);
+    *b = take(q, NULL);
+    leat_bytes m = leat_queue_batch_at(*b, 0)->receipt;
+    assert_true(leat__receipt_parse(m, false, &r));
+    *id = r.id;
+    return m;
+}
+
+/* The other queue's is not done, and is still in flight. */
+static void a_spoilt_queue_hinders_no_other_of_its_call(void **state)
+{
+    (void)state;
+    char name[16];
+    int i = 0;
+    unsigned shard = leat__queue_shard("a");
+    do
+        snprintf(name, sizeof name, "b%d", i++);
+    while (leat__queue_shard(name) != shard);
+    leat_queue *q[] = { queue_of("a", NULL), queue_of(name, NULL) };
+    leat_queue_batch *b[2];
+    leat_bytes m[2], id[2];
+    for (i = 0; i < 2; i++)
+        m[i] = only_receipt(q[i], &b[i], &id[i]);
+    leat__key due;
+    leat__key_shard(&due, "leat", shard, "due");
+    redis_do(server, "SET leat:{q/%u}:%s:body wrong", shard, name);
+    redisReply *r = redis_raw(
+        server, "EVAL %s 1 %s 0 0 0 a %s 1 1 %b %b %s %s 1 1 %b %b",
+        leat__script_pool_done.body, due.p, "", m[0].p, m[0].n, id[0].p,
+        id[0].n, name, "", m[1].p, m[1].n, id[1].p, id[1].n);
+    assert_int_equal(r->elements, 3);
+    assert_int_equal(r->element[1]->integer, 1);
+    assert_int_equal(r->element[2]->integer, 0);
+    freeReplyObject(r);
+    assert_int_equal(redis_int(server, "ZCARD %s", due.p), 1);
+    assert_int_equal(stats(q[0]).acked, 1);
+    for (i = 0; i < 2; i++) {
+        leat_queue_batch_free(b[i]);
+        leat_queue_close(q[i]);
+    }
+}
+
 static void wrong_options_are_refused(void **state)
 {
     (void)state;
@@ -869,6 +950,8 @@ int main(void)
         queue_test(large_messages_are_taken_a_few_at_a_time),
         queue_test(what_is_taken_at_once_has_a_bound_of_bytes),
         queue_test(what_another_receipt_has_done_is_not_called_ours),
+        queue_test(a_stale_receipt_hinders_no_other_of_its_call),
+        queue_test(a_spoilt_queue_hinders_no_other_of_its_call),
         queue_test(wrong_options_are_refused),
         queue_test(a_pool_without_events_publishes_none),
     };

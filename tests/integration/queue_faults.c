@@ -641,6 +641,48 @@ static void a_body_that_is_gone_or_no_message_is_told(void **state)
     leat_queue_close(q);
 }
 
+/* Of n, every third of which has no body any more: the others, in order, each
+ * in flight once and until the same moment. */
+static void receive_some_of(leat_queue *q, int n)
+{
+    char ids[64][8];
+    leat_msg m[64] = { 0 };
+    for (int i = 0; i < n; i++) {
+        snprintf(ids[i], sizeof ids[i], "%d", i);
+        m[i].id = m[i].body = leat_str(ids[i]);
+    }
+    must(leat_queue_send_batch(q, m, (size_t)n, NULL, NULL, err));
+    for (int i = 2; i < n; i += 3)
+        redis_do(server, "HDEL leat:{q/41}:orders:body %d", i);
+    leat_queue_batch *b = take(q, &(leat_receive_opts){ .max = n });
+    size_t k = 0;
+    for (int i = 0; i < n; i++)
+        if (i % 3 != 2)
+            assert_item(leat_queue_batch_at(b, k++), ids[i]);
+    assert_int_equal(leat_queue_batch_count(b), k);
+    redisReply *r = redis_raw(server, "ZRANGE leat:{q/41}:due 0 -1 WITHSCORES");
+    assert_int_equal(r->elements, 2 * k);
+    for (size_t i = 1; i < r->elements; i += 2)
+        assert_string_equal(r->element[i]->str, r->element[1]->str);
+    freeReplyObject(r);
+    ack(q, b);
+    leat_queue_batch_free(b);
+}
+
+static void a_receive_of_any_size_leaves_out_what_is_gone(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("orders", NULL);
+    int lost = 0;
+    for (int n = 1; n <= 24; n++) {
+        receive_some_of(q, n);
+        lost += n / 3;
+        assert_int_equal(stats(q).lost, lost);
+        conserved(q);
+    }
+    leat_queue_close(q);
+}
+
 /* Nothing that was decided while it was ahead lasts longer for that. */
 static void a_clock_that_was_ahead_strands_nothing(void **state)
 {
@@ -749,6 +791,7 @@ int main(void)
         queue_test(what_is_there_can_be_settled_at_maxmemory),
         queue_test(a_key_of_another_type_is_an_error_and_no_loss),
         queue_test(a_body_that_is_gone_or_no_message_is_told),
+        queue_test(a_receive_of_any_size_leaves_out_what_is_gone),
         queue_test(forgotten_scripts_are_told_again),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

@@ -17,30 +17,34 @@ local kept = call('MGET', base .. 'clock')[1]
 --#include "queue/clock.lua"
 local work, how = base .. 'work', ARGV[1]
 local lots, mark, members, total, fifos, logged = {}, {}, {}, 0, false, false
-local i, wrong = 4, false
-while i <= #ARGV do
-    local n = tonumber(ARGV[i + 3])
-    local lot = { queue = ARGV[i], free = ARGV[i + 2] == '1', n = n,
-                  fifo = find(ARGV[i + 1], 'f', 1, true),
-                  log = find(ARGV[i + 1], 'l', 1, true),
-                  several = find(ARGV[i + 1], '+', 1, true), at = i + 3 }
+local argv, i, wrong = ARGV, 4, false
+while i <= #argv do
+    local n, what = tonumber(argv[i + 3]), argv[i + 1]
+    local lot = { queue = argv[i], free = argv[i + 2] == '1', n = n, at = i + 3,
+                  fifo = false, log = false, several = false, wrong = false }
     lots[#lots + 1] = lot
-    for j = 1, n do
+    for j = i + 4, i + 3 + n do
+        local m = argv[j]
         total = total + 1
-        mark[2 * total - 1], mark[2 * total] = '-1', ARGV[i + 3 + j]
-        members[total] = ARGV[i + 3 + j]
+        mark[2 * total - 1], mark[2 * total], members[total] = '-1', m, m
     end
-    -- A key that holds something else would stop it half way.
-    local key = base .. lot.queue
-    lot.wrong = lot.fifo and
-        (type(try('LLEN', key .. ':ready')) ~= 'number' or
-         type(try('HLEN', key .. ':busy')) ~= 'number')
-    for j = 1, lot.fifo and n or 0 do
-        lot.wrong = lot.wrong or type(try('LLEN', key .. ':g:' ..
-            ARGV[i + 3 + 2 * n + j])) ~= 'number'
+    if what ~= '' then
+        lot.fifo = find(what, 'f', 1, true)
+        lot.log = find(what, 'l', 1, true)
+        lot.several = find(what, '+', 1, true)
+        fifos, logged = fifos or lot.fifo, logged or lot.log
     end
-    wrong = wrong or lot.wrong
-    fifos, logged = fifos or lot.fifo, logged or lot.log
+    if lot.fifo then
+        -- A key that holds something else would stop it half way.
+        local key = base .. lot.queue
+        lot.wrong = type(try('LLEN', key .. ':ready')) ~= 'number' or
+            type(try('HLEN', key .. ':busy')) ~= 'number'
+        for j = 1, n do
+            lot.wrong = lot.wrong or type(try('LLEN', key .. ':g:' ..
+                argv[i + 3 + 2 * n + j])) ~= 'number'
+        end
+        wrong = wrong or lot.wrong
+    end
     i = i + 4 + (lot.fifo and 3 or 2) * n
 end
 
@@ -57,7 +61,7 @@ local out, o, bad, served, acks = { 0 }, 1, false, {}, {}
 local function look_at(lot, key)
     local ids, mine = {}, {}
     for j = 1, lot.n do
-        local id, m = ARGV[lot.at + lot.n + j], ARGV[lot.at + j]
+        local id, m = argv[lot.at + lot.n + j], argv[lot.at + j]
         local there = all and 1 or lot.wrong and 0 or call('ZREM', KEYS[1], m)
         if there == 1 then
             ids[#ids + 1], mine[#mine + 1] = id, j
@@ -75,14 +79,14 @@ local function look_at(lot, key)
         -- It holds something else: they are in flight again, and due now.
         bad = true
         for k = 1, #mine do
-            call('ZADD', KEYS[1], 0, ARGV[lot.at + mine[k]])
+            call('ZADD', KEYS[1], 0, argv[lot.at + mine[k]])
             out[o + mine[k]] = 0
         end
     elseif #ids > 0 then
         try('HINCRBY', key .. ':stat', 'acked', #ids)
         acks[#acks + 1] = { lot, ids, mine }
         for k = 1, lot.several and #ids or 0 do
-            local m = ARGV[lot.at + mine[k]]
+            local m = argv[lot.at + mine[k]]
             if sub(m, #lot.queue + 4, #lot.queue + 5) ~= '1/' then
                 try('SET', key .. ':by:' .. ids[k], match(m, '[^/]*$'), 'PX',
                     BY_MS)
@@ -97,12 +101,9 @@ for l = 1, #lots do
     local lot = lots[l]
     local key, at, n = base .. lot.queue, lot.at, lot.n
     local r = plain and not lot.several and
-        try('HDEL', key .. ':body', unpack(ARGV, at + n + 1, at + 2 * n))
+        try('HDEL', key .. ':body', unpack(argv, at + n + 1, at + 2 * n))
     if type(r) == 'number' then
-        try('HINCRBY', key .. ':stat', 'acked', ARGV[at])
-        for j = 1, n do
-            out[o + j] = 1
-        end
+        try('HINCRBY', key .. ':stat', 'acked', argv[at])
     else
         look_at(lot, key)
     end
@@ -118,7 +119,7 @@ if fifos then
     for t = 1, #acks do
         local lot, mine = acks[t][1], acks[t][3]
         for k = 1, lot.fifo and #mine or 0 do
-            local group = ARGV[lot.at + 2 * lot.n + mine[k]]
+            local group = argv[lot.at + 2 * lot.n + mine[k]]
             free_group(lot.queue, group, false)
         end
     end
@@ -152,4 +153,10 @@ if telling then
         end
     end
 end
-return bad and out or { out[1] }
+if not bad then
+    return { out[1] }
+end
+for j = 2, total + 1 do
+    out[j] = out[j] or 1
+end
+return out

@@ -23,7 +23,7 @@ local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
 -- kills its handler, then no other is blamed.
 local BUSY_MS, WRONG_MS, ROUNDS = 500, 5000, 4
 local AT_ONCE = 33554432 -- bytes that are read and may be left
-local work = base .. 'work'
+local work, byte = base .. 'work', string.byte
 local at_once, each, room = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local bytes = tonumber(ARGV[9])
 local nonce = '/' .. ARGV[2] .. '.' .. ARGV[3]
@@ -103,10 +103,12 @@ local function choose(queue, key, list, stat, head, conf, hide, max)
 end
 
 -- The usual one.  What is taken together expires in its order, a thousandth
--- after another.
-local after = {}
+-- after another: `orders` has the deadlines of a lot by the first of them.
+local orders = {}
 local function take(queue, key, list, stat, head, got, hide, limit)
-    local fifo, n, lot, ROOM = false, 0, { 0, hide }, bytes
+    local fifo, n, ROOM = false, 0, bytes
+    -- What need not grow is cheaper: it has room for four.
+    local lot = { 0, hide, nil, nil, nil, nil, nil, nil, nil, nil }
 --#include "queue/entries.lua"
     local bodies
     if #ids * limit <= ROOM then
@@ -115,22 +117,30 @@ local function take(queue, key, list, stat, head, got, hide, limit)
         local step = math.ceil(AT_ONCE / limit)
 --#include "queue/bodies.lua"
     end
-    local first, d, all = text(now + hide), #due, #ids
+    local first, d, all = now + hide, #due, #ids
+    local order = orders[first] or {}
+    orders[first] = order
     for i = 1, all do
-        if bodies[i] then
-            local k = n / 2
-            after[k] = after[k] or format('.%03d', k)
-            due[d + 1] = first .. after[k]
-            lot[n + 3], lot[n + 4], due[d + 2] = got[i], bodies[i], got[i]
-            n, d = n + 2, d + 2
+        local body = bodies[i]
+        if body then
+            local m, when = got[i], order[n]
+            if not when then
+                when = text(first) .. format('.%03d', n)
+                order[n] = when
+            end
+            due[d + 1] = when
+            due[d + 2] = m
+            lot[2 * n + 3] = m
+            lot[2 * n + 4] = body
+            n, d = n + 1, d + 2
         end
     end
     if n > 0 then
-        call('HINCRBY', stat, 'recv', text(n / 2))
+        call('HINCRBY', stat, 'recv', text(n))
     end
     call('LTRIM', list, text(all), '-1')
-    if n < 2 * all then
-        call('HINCRBY', stat, 'lost', all - n / 2)
+    if n < all then
+        call('HINCRBY', stat, 'lost', all - n)
     end
     return lot
 end
@@ -180,9 +190,12 @@ local function turn(queue, score)
     if more then
         got[#got] = nil
     end
-    local fresh = 0
-    while got[fresh + 1] and sub(got[fresh + 1], 1, 2) == '0/' do
-        fresh = fresh + 1
+    local fresh = 0 -- of no receive: they begin by '0'
+    for i = 1, #got do
+        if byte(got[i]) ~= 48 then
+            break
+        end
+        fresh = i
     end
     if fifo or conf[5] ~= '0' or (conf[4] ~= '0' and fresh == 0) then
         lot = choose(queue, key, list, stat, head, conf, hide,
@@ -205,9 +218,11 @@ local function turn(queue, score)
     else
         gone[#gone + 1] = queue
     end
+    local left = bytes
     for i = 4, #lot, 2 do
-        bytes = bytes - #lot[i]
+        left = left - #lot[i]
     end
+    bytes = left
     if n > 0 then
         room = room - n
         names[#names + 1] = queue

@@ -53,22 +53,24 @@ for i = 1, n do
         end
     end
 end
-local ids, dead, out = { unpack(argv, 6 + n, 5 + 2 * n) }, tonumber(argv[5]), {}
+-- Their ids are so many of `ids`, behind `from`.
+local ids, from, count = argv, 5 + n, n
+local dead, out = tonumber(argv[5]), {}
 local several = not dead
 dead = dead or tonumber(sub(argv[5], 1, -2))
 if mine then
     local bad = 0
     for i = 1, n do
         local again = argv[3] == '1' and
-            call('HEXISTS', key .. ':body', ids[i]) == 0
+            call('HEXISTS', key .. ':body', ids[from + i]) == 0
         if again then
-            local by = call('MGET', key .. ':by:' .. ids[i])[1]
+            local by = call('MGET', key .. ':by:' .. ids[from + i])[1]
             again = not by or by == match(argv[5 + i], '[^/]*$')
         end
         out[i] = again and 1 or 0
     end
-    ids, dead = {}, 0
-    for j = 1, #mine do
+    ids, from, count, dead = {}, 0, #mine, 0
+    for j = 1, count do
         local i = mine[j]
         out[i], ids[j] = 1, argv[5 + n + i]
         dead = dead + (sub(argv[5 + i], 1, 1) == 'x' and 1 or 0)
@@ -77,30 +79,31 @@ if mine then
         bad = bad + 1 - out[i]
     end
     out = bad > 0 and out or {}
-    if #mine == 0 then
+    if count == 0 then
         return out
     end
 end
 
-local r = try('HDEL', key .. ':body', unpack(ids))
+local r = try('HDEL', key .. ':body', unpack(ids, from + 1, from + count))
 if type(r) == 'table' then
     -- It holds something else: they are in flight again, and due now.
-    for j = 1, #ids do
+    for j = 1, count do
         call('ZADD', due, 0, argv[5 + (mine and mine[j] or j)])
     end
     return r
 end
-for j = 1, several and #ids or 0 do
+for j = 1, several and count or 0 do
     local m = argv[5 + (mine and mine[j] or j)]
     if sub(m, 1, 1) == 'x' or sub(m, #queue + 4, #queue + 5) ~= '1/' then
-        try('SET', key .. ':by:' .. ids[j], match(m, '[^/]*$'), 'PX', BY_MS)
+        try('SET', key .. ':by:' .. ids[from + j], match(m, '[^/]*$'), 'PX',
+            BY_MS)
     end
 end
-if #ids > dead then
-    try('HINCRBY', key .. ':stat', 'acked', #ids - dead)
+if count > dead then
+    try('HINCRBY', key .. ':stat', 'acked', format('%d', count - dead))
 end
 if dead > 0 then
-    try('HDEL', key .. ':why', unpack(ids))
+    try('HDEL', key .. ':why', unpack(ids, from + 1, from + count))
     try('HINCRBY', key .. ':stat', 'dacked', dead)
 end
 local telling = log or how ~= '0'
@@ -115,12 +118,12 @@ if telling or fifo then
     local kept = call('MGET', base .. 'clock')[1]
 --#include "queue/clock.lua"
 --#include "queue/tell.lua"
-    for i = 1, #ids do
-        tell(how, log, 'acked', queue, ids[i])
+    for i = 1, count do
+        tell(how, log, 'acked', queue, ids[from + i])
     end
     if fifo then
 --#include "queue/back.lua"
-        for j = 1, #ids do
+        for j = 1, count do
             local group = argv[5 + 2 * n + (mine and mine[j] or j)]
             if group ~= '' then
                 free_group(queue, group, false)

@@ -9,6 +9,6 @@
 -- Those of these pieces that the frequent scripts include are plain code: to
 -- make a function costs the server more than to run it once.
 local call, try = redis.call, redis.pcall
-local sub, find, match = string.sub, string.find, string.match
-local format = string.format
+local lib = string
+local sub, find, match, format = lib.sub, lib.find, lib.match, lib.format
 local base = sub(KEYS[1], 1, -4)

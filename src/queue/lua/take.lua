@@ -104,11 +104,6 @@ if choosy or #got == 0 then
 end
 
 --#include "queue/entries.lua"
--- Tables that need not grow are much cheaper: these have room for ten.
-local due = { nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
-              nil, nil, nil, nil, nil, nil, nil, nil, nil, nil }
-local out = { 0, hide, nil, nil, nil, nil, nil, nil, nil, nil, nil,
-              nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil }
 local bodies, all = nil, #got
 if all * limit <= ROOM then
     bodies = call('HMGET', key .. ':body', unpack(ids))
@@ -116,41 +111,45 @@ else
     local step = math.ceil(ROOM / 2 / limit)
 --#include "queue/bodies.lua"
 end
-local n = 0
-for i = 1, #ids do
-    if bodies[i] then
-        n = n + 2
-        due[n - 1], due[n] = score, got[i]
-        out[n + 1], out[n + 2] = got[i], bodies[i]
-    end
-end
-if dead then
-    local why = call('HMGET', key .. ':why', unpack(ids))
-    out = { 0, hide }
-    for i = 1, #ids do
-        if bodies[i] then
-            out[#out + 1] = got[i]
-            out[#out + 1] = bodies[i]
-            out[#out + 1] = why[i] or ''
+local seen, n = #ids, 0
+for i = 1, seen do
+    local body = bodies[i]
+    if body then
+        n = n + 1
+        if n < i then
+            ids[n], got[n], bodies[n] = ids[i], got[i], body
         end
     end
 end
+local why = dead and n > 0 and
+    call('HMGET', key .. ':why', unpack(ids, 1, n))
+-- One table for the arguments of ZADD, score and member in turn, and for the
+-- answer, member and message in turn, which lies one further.  Those that need
+-- not grow are much cheaper: it has room for ten.
+local out = { 0, score, nil, score, nil, score, nil, score, nil, score, nil,
+              score, nil, score, nil, score, nil, score, nil, score, nil, nil }
+for i = 1, n do
+    out[2 * i + 1] = got[i]
+end
+for i = 11, n do
+    out[2 * i] = score
+end
 if n > 0 then
-    local r = try('ZADD', KEYS[1], unpack(due, 1, n))
+    local r = try('ZADD', KEYS[1], unpack(out, 2, 2 * n + 1))
     if type(r) == 'table' then
         call('PERSIST', KEYS[1])
-        call('ZADD', KEYS[1], unpack(due, 1, n))
+        call('ZADD', KEYS[1], unpack(out, 2, 2 * n + 1))
     end
     r = try('HINCRBY', stat, dead and 'drecv' or 'recv',
-            n / 2 == max and ARGV[5] or n / 2)
+            n == max and ARGV[5] or n)
     if type(r) == 'table' then
-        for i = 2, n, 2 do
-            call('ZREM', KEYS[1], due[i])
+        for i = 1, n do
+            call('ZREM', KEYS[1], got[i])
         end
         return r
     end
 end
-call('LTRIM', list, #got == max and ARGV[5] or #got, '-1')
+call('LTRIM', list, seen == max and ARGV[5] or seen, '-1')
 if n > 0 then
     local note = ARGV[3] .. ' ' .. score .. ' ' .. age
     if was and sub(was, -#age) == age then
@@ -159,14 +158,28 @@ if n > 0 then
         call('SET', lane, note, 'PX', LANE_MS)
     end
 end
-if all < max and all == #got and not dead then
+if all < max and all == seen and not dead then
     try('ZREM', base .. 'work', queue)
 end
-if n < 2 * #ids then
-    call('HINCRBY', stat, 'lost', #ids - n / 2)
+if n < seen then
+    call('HINCRBY', stat, 'lost', seen - n)
 end
 if ticked then
     call('SET', base .. 'clock', ticked)
+end
+out[2] = hide
+for i = 1, n do
+    out[2 * i + 2] = bodies[i]
+end
+for i = 2 * n + 4, 20, 2 do
+    out[i] = nil
+end
+if dead then
+    out = { 0, hide }
+    for i = 1, n do
+        out[3 * i], out[3 * i + 1] = got[i], bodies[i]
+        out[3 * i + 2] = why[i] or ''
+    end
 end
 if log or how ~= '0' then
 --#include "queue/heard.lua"
@@ -175,11 +188,9 @@ if log or how ~= '0' then
         return out
     end
 --#include "queue/tell.lua"
-    for i = 1, #ids do
-        if bodies[i] then
-            tell(how, log, dead and 'dlq_received' or 'received', queue,
-                 ids[i], match(got[i], '^[^/]*/[^/]*/(%d+)'))
-        end
+    for i = 1, n do
+        tell(how, log, dead and 'dlq_received' or 'received', queue, ids[i],
+             match(got[i], '^[^/]*/[^/]*/(%d+)'))
     end
     return with_told(out)
 end
