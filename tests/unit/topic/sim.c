@@ -22,8 +22,8 @@
  * sixth, and then perhaps that of an owner without a record. */
 enum { SETTLED_WITHIN = 8 };
 
-/* All seeds, more than 2,000, with LEAT_LONG=1; else a part of them, and a smaller
- * one where sanitizers make it several times slower. */
+/* All seeds, more than 2,000, with LEAT_LONG=1; else a part of them, and a
+ * smaller one where sanitizers make it several times slower. */
 #if defined(__SANITIZE_ADDRESS__)
 #define SLOW 1
 #elif defined(__has_feature)
