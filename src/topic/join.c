@@ -7,7 +7,7 @@
  *                                    gone    "1": it is being removed
  *   leat:{<t>/<i>}:joined     hash   group -> incarnation
  *
- *   unknown --enter.lua--> known --joined.lua, for each log; whole.lua--> joined
+ *   unknown --enter.lua--> known --joined.lua of each log, whole.lua--> joined
  *
  * Whoever trims a log learns of a group by its note, however old the names are
  * that it has read (trimming.lua), so a member is let in when all notes are
@@ -67,8 +67,8 @@ static leat_code read_facts(joining *x, const leat_reply *r, leat_error *err)
     return LEAT_OK;
 }
 
-/* EVAL with the body: groups are joined rarely, and the client's call knows when
- * to try again. */
+/* EVAL with the body: groups are joined rarely, and the client's call knows
+ * when to try again. */
 static leat_code enter(joining *x, leat_error *err)
 {
     const leat__script *s = &leat__script_topic_enter;

@@ -59,8 +59,8 @@ void leat__key_part(leat__key *k, const char *prefix, const char *topic,
                     bool legacy, uint32_t partition, const char *word,
                     const char *group);
 
-/* The words of the keys that a partition has beside its log for all groups; NULL
- * after the last. */
+/* The words of the keys that a partition has beside its log for all groups;
+ * NULL after the last. */
 extern const char *const leat__partition_words[];
 
 #endif
