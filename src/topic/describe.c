@@ -6,6 +6,7 @@
  */
 #include "topic/describe.h"
 #include "base/mem.h"
+#include "redis/client.h"
 #include "topic/look.h"
 
 #include <stdio.h>
@@ -98,6 +99,7 @@ typedef struct names {
     char **list;
     size_t room;
     leat__arena arena;
+    leat__junk junk;
 } names;
 
 void leat_names_free(leat_names *n)
@@ -135,7 +137,11 @@ static leat_code add_page(names *x, const leat_reply *page, leat_error *err)
     const leat_reply *at = n ? leat_reply_first(page) : NULL;
     leat_code code = LEAT_OK;
     for (size_t i = 0; i < n && code == LEAT_OK; i++) {
-        code = add_name(x, leat_reply_bytes(at), err);
+        leat_bytes name = leat_reply_bytes(at);
+        if (leat__name_is(name))
+            code = add_name(x, name, err);
+        else
+            leat__junk_note(&x->junk, name);
         if (i + 1 < n)
             at = leat_reply_next(at);
     }
@@ -195,6 +201,7 @@ static leat_names *names_of(leat_client *c, const leat__key *key,
         return NULL;
     }
     sort_names(x);
+    leat__junk_tell(&x->junk, key->p, &c->opts.log);
     return &x->pub;
 }
 
