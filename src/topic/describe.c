@@ -6,6 +6,7 @@
  */
 #include "topic/describe.h"
 #include "base/mem.h"
+#include "redis/client.h"
 #include "topic/look.h"
 
 #include <stdio.h>
@@ -96,6 +97,7 @@ typedef struct names {
     char **list;
     size_t room;
     leat__arena arena;
+    leat__junk junk;
 } names;
 
 void leat_names_free(leat_names *n)
@@ -131,8 +133,14 @@ static leat_code add_page(names *x, const leat_reply *page, leat_error *err)
 {
     leat_reply_iter it = leat_reply_each(page);
     leat_code code = LEAT_OK;
-    for (const leat_reply *at; code == LEAT_OK && (at = leat_reply_step(&it));)
-        code = add_name(x, leat_reply_bytes(at), err);
+    for (const leat_reply *at;
+         code == LEAT_OK && (at = leat_reply_step(&it));) {
+        leat_bytes name = leat_reply_bytes(at);
+        if (leat__name_is(name))
+            code = add_name(x, name, err);
+        else
+            leat__junk_note(&x->junk, name);
+    }
     return code;
 }
 
@@ -189,6 +197,7 @@ static leat_names *names_of(leat_client *c, const leat__key *key,
         return NULL;
     }
     sort_names(x);
+    leat__junk_tell(&x->junk, key->p, &c->opts.log);
     return &x->pub;
 }
 

@@ -70,10 +70,10 @@ static const leat__trim_name *find(const leat__trim_names *n, size_t from,
 static bool to_name(leat_bytes b, leat__trim_name *out)
 {
     *out = (leat__trim_name){ .state = '0' };
-    if (b.n > LEAT_NAME_MAX || b.n == 0 || memchr(b.p, 0, b.n))
+    if (!leat__name_is(b))
         return false;
     memcpy(out->text, b.p, b.n);
-    return leat__name_check("group", out->text, NULL) == LEAT_OK;
+    return true;
 }
 
 /* "<name>" or "<name> <incarnation>". */
