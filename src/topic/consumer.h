@@ -3,6 +3,7 @@
  *
  *   source.c   opening and closing, the table of a leat_source
  *   drive.c    who drives: the thread in a call, or the background thread
+ *   heard.c    what a beat says of the group: another incarnation, settings
  *   member.c   carries out what the group's state machine decides
  *   read.c     reads the logs of owned partitions into their windows
  *   again.c    failed messages that are published again instead
@@ -199,6 +200,8 @@ struct part {
     int64_t save_at_ns;     /* when they must go                        */
     int64_t retry_ns;       /* not before: the server refused something */
     bool draining, drained; /* to be handed over; told so               */
+    leat_order order;       /* in force since it was taken              */
+    bool reordering;        /* it drains, to be taken in another order  */
     bool unsure;            /* whether the lease is still ours          */
     bool gone;              /* not ours any more, to be swept           */
     leat_assign gone_how;
@@ -218,6 +221,7 @@ struct part {
     leat__id begin;      /* where the group started                  */
     leat__id reached;    /* by our last lease, if there was one      */
     bool was_ours;       /* then there is one                        */
+    bool anew;           /* it was a group's that is gone            */
     bool told_loss;      /* with the lease that is taken anew        */
     bool compare;        /* the log with what we have read of it     */
     bool comparing;      /* the renewal under way does               */
@@ -265,7 +269,7 @@ struct consumer {
     leat__group_facts facts;   /* of the group */
     char start[LEAT__ID_TEXT]; /* of a new group */
     leat_bytes from;           /* the topic's name */
-    leat__key members, beats_key, paused_key;
+    leat__key members, beats_key, paused_key, group_key;
     char nonce[LEAT__NONCE_TEXT + 1];
     consumer_meters meters;
     consumer_counts counts;
@@ -282,6 +286,7 @@ struct consumer {
     pthread_t thread;
     bool thread_started;
     _Atomic int64_t safe_until_ns; /* as the group says         */
+    _Atomic int64_t lease_ms;      /* as in opts, for all threads */
     uint64_t beats;                /* answered, under lock      */
     atomic_bool beat_wanted;
 
@@ -666,5 +671,16 @@ static inline void leat__read_done(part *p)
     if (leat__window_suspects(p->window) > 0)
         leat__settle_suspects(p);
 }
+
+/* ---- heard.c ---------------------------------------------------------- */
+
+typedef struct leat__heard {
+    bool any; /* the group is there                                          */
+    leat__group_facts facts;
+    int64_t judge_ms; /* 0: as the lease                                     */
+} leat__heard;
+
+void leat__heard_field(leat__heard *h, leat_bytes name, leat_bytes value);
+void leat__heard_take(consumer *c, const leat__heard *h);
 
 #endif

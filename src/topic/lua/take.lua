@@ -8,8 +8,8 @@
 --        2 cursor  hash: e epoch, c last settled position, m read mark,
 --                  n entries ever added up to c ("" unknown), s settled ranges,
 --                  t attempts, q number of the last save, k of the last step,
---                  b c at the start, u incarnation of the group, i and x as
---                  in trimming.lua
+--                  b c at the start, u incarnation of the group, o order, i
+--                  and x as in trimming.lua
 --        3 log     stream
 --        4 joined  hash: group -> incarnation, see joined.lua
 --        5 kept    6 due   7 lane   of the group, as in kept.lua
@@ -22,7 +22,8 @@
 --        7 why the nonce of ARGV 2 has to go: "dead", if it is left out, or
 --          "superseded"
 --        8 incarnation of the group
--- result {"1", epoch, c, m, n, s, t, b, f, w, g, h}   it is ours
+--        9 order of the group: what is put by keeps the one it was put by in
+-- result {"1", epoch, c, m, n, s, t, b, f, w, g, h, o}   it is ours
 --             f last id of the log, if that has fallen behind the group, which
 --             was at w; else both ""
 --             g how many entries were trimmed that are not settled, "0" some
@@ -57,6 +58,10 @@ end
 local of_another = (redis.call('HGET', KEYS[2], 'u') or '') ~= incarnation
 if of_another then
     cur = {[6] = cur[6]}
+end
+local order = ARGV[9] or ''
+if redis.call('HLEN', KEYS[5]) > 0 and not of_another then
+    order = redis.call('HGET', KEYS[2], 'o') or order
 end
 
 local function yields(nonce)
@@ -172,6 +177,7 @@ redis.call('HSET', KEYS[2], 'e', epoch, 'q', '0', 'k', '0')
 if incarnation ~= '' then
     redis.call('HSET', KEYS[2], 'u', incarnation)
 end
+redis.call('HSET', KEYS[2], 'o', order)
 redis.call('HSET', KEYS[4], ARGV[4], incarnation)
 redis.call('HDEL', KEYS[2], 'i', 'x')
 if new then
@@ -183,4 +189,4 @@ end
 -- BUSYGROUP says that it is there.
 redis.pcall('XGROUP', 'CREATE', KEYS[3], ARGV[4], c, 'MKSTREAM')
 return {'1', epoch, c, m or c, n or '', s or '', t or '', b or '', fell, was,
-        missing, upto}
+        missing, upto, order}
