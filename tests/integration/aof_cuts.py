@@ -394,6 +394,21 @@ def queue_expire(k):
          f"d/o/{1:016}/" + entry(2, group="b")]], keys, 100, "2", "", 0, "1")
 
 
+def queue_repair(k):
+    """The second stands nowhere; groups: one is waited for."""
+    base, made, keys = shard(k)
+    yield queue_case(base, [
+        *made, *bodies(base, 1, 2, 3), ["SADD", base + "queues", "o"],
+        ["HSET", base + "o:stat", "sent", 3, "recv", 2],
+        ["RPUSH", base + "o:ready", entry(1)],
+        ["ZADD", base + "due", LATER, flying(3)]], keys, "2")
+    base, made, keys = shard(k + "f", fifo=1)
+    yield queue_case(base, [
+        *made, *bodies(base, 1, 2, 3), ["SADD", base + "queues", "o"],
+        ["HSET", base + "o:busy", "a", "id1"],
+        ["RPUSH", base + "o:g:a", entry(2, group="a")]], keys, "2")
+
+
 def queue_make(k):
     base, made, keys = shard(k)
     yield queue_case(base, [], keys, "o", "open", *made[0][4:])
@@ -584,7 +599,7 @@ CASES = {
     "queue/ack": queue_ack, "queue/change": queue_change,
     "queue/drop": queue_drop, "queue/expire": queue_expire,
     "queue/make": queue_make, "queue/peek": queue_look(10, "1"),
-    "queue/redrive": queue_redrive, "queue/send": queue_send,
+    "queue/redrive": queue_redrive, "queue/repair": queue_repair, "queue/send": queue_send,
     "queue/send_each": queue_send_each, "queue/stats": queue_look(),
     "queue/take": queue_take,
     "admin/discard": discard, "admin/edit": edit, "admin/replay": replay,
