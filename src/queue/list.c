@@ -60,8 +60,8 @@ static void on_page(void *arg, const leat_reply *r, const leat_error *e)
         s->to->err = *e;
         return;
     }
-    const leat_reply *next = leat_reply_first(r);
-    leat_bytes cursor = next ? leat_reply_bytes(next) : leat_str("");
+    leat_reply_iter it = leat_reply_each(r);
+    leat_bytes cursor = leat_reply_bytes(leat_reply_step(&it));
     if (leat_reply_len(r) != 2 || cursor.n == 0 || cursor.n >= CURSOR) {
         leat__fail(&s->to->err, LEAT_EPROTO,
                    "a scan of the queues was answered strangely");
@@ -69,11 +69,10 @@ static void on_page(void *arg, const leat_reply *r, const leat_error *e)
     }
     snprintf(s->cursor, CURSOR, "%.*s", (int)cursor.n, (const char *)cursor.p);
     s->over = strcmp(s->cursor, "0") == 0;
-    const leat_reply *page = leat_reply_next(next),
-                     *at = leat_reply_first(page);
-    size_t n = leat_reply_len(page);
-    for (size_t i = 0; i < n && add_name(s->to, leat_reply_bytes(at)); i++)
-        at = leat_reply_next(at);
+    leat_reply_iter page = leat_reply_each(leat_reply_step(&it));
+    for (const leat_reply *at; (at = leat_reply_step(&page));)
+        if (!add_name(s->to, leat_reply_bytes(at)))
+            return;
 }
 
 /* A page of each shard that has more; *more: does any? */
