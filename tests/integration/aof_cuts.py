@@ -378,7 +378,7 @@ def queue_drop(k):
             ["RPUSH", base + "o:dead", entry(3, 1)],
             ["ZADD", base + "due", LATER, flying(2), LATER,
              "d/o/" + entry(4), 1, "d/p/" + entry(9)]], keys,
-            "o", what, 100, "0", which)
+            "o", what, 100, "0", which, 1)
 
 
 def queue_expire(k):
@@ -411,9 +411,9 @@ def queue_repair(k):
 
 def queue_make(k):
     base, made, keys = shard(k)
-    yield queue_case(base, [], keys, "o", "open", *made[0][4:])
+    yield queue_case(base, [], keys, "o", "open", "u1", *made[0][4:])
     base, made, keys = shard(k + "a")
-    yield queue_case(base, made, keys, "o", "alter", "hide", 5, "ttl", 9)
+    yield queue_case(base, made, keys, "o", "alter", 1, "hide", 5, "ttl", 9)
 
 
 def queue_redrive(k):
@@ -423,25 +423,25 @@ def queue_redrive(k):
         yield queue_case(base, [
             *made, *bodies(base, 1, 2), ["HSET", base + "o:why", "id1", "no"],
             ["RPUSH", base + "o:dead", entry(1, 3, group), entry(2, 3, group)]],
-            keys, "o", LANE, 7, "2", 10)
+            keys, "o", LANE, 7, "2", 10, 1)
 
 
 def queue_send(k):
     for delay in (0, 5000):
         base, made, keys = shard(f"{k}{delay}")
-        yield queue_case(base, made, keys, "o", LANE, 1, "2", delay, "id1",
-                         "body 1", "id2", "body 2")
+        yield queue_case(base, made, keys, "o", LANE, 1, "2", delay, "11",
+                         "id1", "body 1", "id2", "body 2")
 
 
 def queue_send_each(k):
     for fifo in (0, 1):
         base, made, keys = shard(f"{k}{fifo}", fifo=fifo)
-        yield queue_case(base, made, keys, "o", LANE, 1, "2", fifo,
+        yield queue_case(base, made, keys, "o", LANE, 1, "2", fifo, "0",
                          "id1", "body 1", "a", "x", 0, 1,
                          "id2", "body 2", "b", "", 0 if fifo else 5000, 0,
                          "id3", "body 3", "a", "x", 0, 0)
     base, made, keys = shard(k + "d", fifo=1, delay=5000)
-    yield queue_case(base, made, keys, "o", LANE, 1, "2", 1,
+    yield queue_case(base, made, keys, "o", LANE, 1, "2", 1, "0",
                      "id1", "body 1", "a", "", -1, 0)
 
 
@@ -575,7 +575,7 @@ def owl_redrive(k):
 
 
 def owl_send(k):
-    yield owl_case(k, [], "o", LANE, 1, "2", 0,
+    yield owl_case(k, [], "o", LANE, 1, "2", 0, "0",
                    "id1", "4\nnulleA==", "", "", 0, 0,
                    "id2", "4\nnulleA==", "", "", 5000, 1)
 
