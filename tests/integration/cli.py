@@ -18,9 +18,9 @@ from cli_help import (LEAT, Home, Server, equal, exits, on_terminal, run,
                       wait_for)
 
 CANARY = "canary-7f3a91c2"
-COMMANDS = ["up", "down", "status", "ping", "demo", "completion", "version",
-            "help", "context", "config", "topic", "group", "consume", "dlq",
-            "queue"]
+COMMANDS = ["up", "down", "status", "ping", "acl", "demo", "completion",
+            "version", "help", "context", "config", "topic", "group",
+            "consume", "dlq", "queue"]
 VERBS = ["context ls", "context add", "context use", "context rm",
          "context show", "config show"]
 
