@@ -234,8 +234,28 @@ leat_code leat__topic_at_init(leat__topic_at *t, leat_client *c,
     return code;
 }
 
+static leat_code read_incarnation(const leat__topic_at *t, leat_conn *conn,
+                                  const char *group,
+                                  char u[LEAT__INCARNATION + 1],
+                                  leat_error *err)
+{
+    leat__key key;
+    const leat_reply *r = NULL;
+    leat__key_group(&key, t->prefix, t->name, group);
+    leat_code code = leat_conn_call(
+        conn, LEAT_ARGS(leat_str("HGET"), leat__key_bytes(&key), leat_str("u")),
+        NULL, &r, err);
+    if (code != LEAT_OK)
+        return code;
+    leat_bytes text = leat_reply_bytes(r);
+    snprintf(u, LEAT__INCARNATION + 1, "%.*s", (int)text.n,
+             text.n ? (const char *)text.p : "");
+    return LEAT_OK;
+}
+
 leat_code leat__group_there(const leat__topic_at *t, leat_conn *conn,
-                            const char *group, leat_error *err)
+                            const char *group, char u[LEAT__INCARNATION + 1],
+                            leat_error *err)
 {
     leat__key key;
     const leat_reply *r = NULL;
@@ -248,6 +268,8 @@ leat_code leat__group_there(const leat__topic_at *t, leat_conn *conn,
     if (code == LEAT_OK && leat_reply_int(r) == 0)
         code = leat__fail(err, LEAT_ENOENT, "topic '%s' has no group '%s'",
                           t->name, group);
+    if (code == LEAT_OK && u)
+        code = read_incarnation(t, conn, group, u, err);
     return code;
 }
 
