@@ -106,7 +106,9 @@ def every_option_is_also_a_variable(h):
         for name in re.findall(r"^  (?:-., |    )--([a-z-]+)", text, re.M):
             named += 1
             variable = "LEAT_" + name.upper().replace("-", "_")
-            assert name == "help" or f"[{variable}]" in text, (words, name)
+            # LEAT_TOPIC and LEAT_QUEUE describe a message.
+            assert name in ("help", "topic", "queue") or \
+                f"[{variable}]" in text, (words, name)
     assert named > 25, named
 
 
