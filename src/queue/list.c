@@ -9,14 +9,13 @@
 #include "base/mem.h"
 #include "queue/queue.h"
 #include "redis/client.h"
+#include "redis/scan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 enum {
-    PAGE = 500,      /* names at a time, about             */
-    PAGES = 1000000, /* of a shard: no scan is that long   */
-    CURSOR = 24
+    PAGE = 500, /* names at a time, about             */
 };
 
 typedef struct names {
@@ -28,8 +27,7 @@ typedef struct names {
 typedef struct shard_scan {
     names *to;
     leat__key key;
-    char cursor[CURSOR];
-    bool over;
+    leat__scan scan;
 } shard_scan;
 
 static bool add_name(names *s, leat_bytes name)
@@ -60,17 +58,10 @@ static void on_page(void *arg, const leat_reply *r, const leat_error *e)
         s->to->err = *e;
         return;
     }
-    const leat_reply *next = leat_reply_first(r);
-    leat_bytes cursor = next ? leat_reply_bytes(next) : leat_str("");
-    if (leat_reply_len(r) != 2 || cursor.n == 0 || cursor.n >= CURSOR) {
-        leat__fail(&s->to->err, LEAT_EPROTO,
-                   "a scan of the queues was answered strangely");
+    const leat_reply *page;
+    if (leat__scan_page(&s->scan, r, &page, &s->to->err) != LEAT_OK)
         return;
-    }
-    snprintf(s->cursor, CURSOR, "%.*s", (int)cursor.n, (const char *)cursor.p);
-    s->over = strcmp(s->cursor, "0") == 0;
-    const leat_reply *page = leat_reply_next(next),
-                     *at = leat_reply_first(page);
+    const leat_reply *at = leat_reply_first(page);
     size_t n = leat_reply_len(page);
     for (size_t i = 0; i < n && add_name(s->to, leat_reply_bytes(at)); i++)
         at = leat_reply_next(at);
@@ -84,12 +75,12 @@ static leat_code ask_pages(leat_conn *conn, shard_scan *all, bool *more,
     leat_code rc = LEAT_OK;
     for (unsigned i = 0; rc == LEAT_OK && i < LEAT__QUEUE_SHARDS; i++) {
         shard_scan *s = &all[i];
-        if (s->over)
+        if (s->scan.over)
             continue;
         rc = leat_conn_send(conn,
                             LEAT_ARGS(leat_str("SSCAN"),
                                       leat__key_bytes(&s->key),
-                                      leat_str(s->cursor), leat_str("COUNT"),
+                                      leat_str(s->scan.cursor), leat_str("COUNT"),
                                       leat__arg_int(count, PAGE)),
                             &(leat_send_opts){ .fn = on_page, .arg = s }, err);
     }
@@ -97,7 +88,7 @@ static leat_code ask_pages(leat_conn *conn, shard_scan *all, bool *more,
         rc = leat_conn_drain(conn, 0, err);
     *more = false;
     for (unsigned i = 0; i < LEAT__QUEUE_SHARDS; i++)
-        *more |= !all[i].over;
+        *more |= !all[i].scan.over;
     return rc;
 }
 
@@ -106,7 +97,8 @@ static leat_code ask_shards(leat_client *c, const char *prefix, names *s,
 {
     shard_scan all[LEAT__QUEUE_SHARDS] = { 0 };
     for (unsigned i = 0; i < LEAT__QUEUE_SHARDS; i++) {
-        all[i] = (shard_scan){ .to = s, .cursor = "0" };
+        all[i].to = s;
+        leat__scan_begin(&all[i].scan, "the queues", c->opts.timeout_ms);
         leat__key_shard(&all[i].key, prefix, i, "queues");
     }
     leat_conn *conn = leat_client_lend(c, c->opts.timeout_ms, err);
@@ -114,11 +106,8 @@ static leat_code ask_shards(leat_client *c, const char *prefix, names *s,
         return err ? err->code : LEAT_ECONN;
     leat_code rc = LEAT_OK;
     bool more = true;
-    for (int i = 0; rc == LEAT_OK && more && s->err.code == LEAT_OK; i++) {
+    while (rc == LEAT_OK && more && s->err.code == LEAT_OK)
         rc = ask_pages(conn, all, &more, err);
-        if (rc == LEAT_OK && more && i == PAGES)
-            rc = leat__fail(err, LEAT_EPROTO, "the queues have no end");
-    }
     leat_client_return(c, conn);
     if (rc == LEAT_OK && s->err.code != LEAT_OK) {
         rc = s->err.code;
