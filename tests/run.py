@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 """run.py: builds everything, runs every test and check, counts the cases.
 
-Builds: `build` (gcc), `build-asan` (clang, address and undefined behaviour)
-and `build-tsan` (clang, threads; only tests of the suite `threads`).  The test
-programs are those that meson knows; the checks are the executable scripts in
-tests/check.  Both speak TAP, and each `ok` and `not ok` line is a case.  A
-program that crashes, hangs, breaks its plan or leaves processes behind is a
-failed case of its own, so silence never counts as success.
+The ordinary run has one build, `build` (gcc), all its test programs, and the
+checks that take seconds.  The full one adds `build-asan` (clang, address and
+undefined behaviour), `build-tsan` (clang, threads; only tests of the suite
+`threads`), `build-fuzz` (clang's fuzzer; only the suite `fuzz`, which replays
+the corpora), the checks that say `# run: full`, and LEAT_LONG=1 for the tests
+of gcc's build: what is thorough there takes its time.
+
+The test programs are those that meson knows; the checks are the executable
+scripts in tests/check.  Both speak TAP, and each `ok` and `not ok` line is a
+case.  A program that crashes, hangs, breaks its plan or leaves processes behind
+is a failed case of its own, so silence never counts as success.
 
 The last line of standard output is `N passed, N failed, N skipped`.  The exit
 code is 1 when something failed or nothing passed.
@@ -129,6 +134,7 @@ class Job:
     timeout: float = 120
     protocol: str = "tap"
     alone: bool = False
+    priority: int = 0       # of a first run: the highest begins
 
 
 class Runner:
@@ -272,10 +278,19 @@ def symbolizer():
     return shutil.which("llvm-symbolizer-14") or shutil.which("llvm-symbolizer")
 
 
-def builds(sanitizers):
-    plain = Build("gcc", "build", "gcc", {"b_sanitize": "none"})
-    if not sanitizers:
-        return [plain]
+def builds(opts):
+    """Those of the run; and one whose name a filter begins with, as `asan/`."""
+    if opts.no_sanitizers:
+        return all_builds(opts.full)[:1]
+    return [b for b in all_builds(opts.full)
+            if b.kind == "gcc" or opts.full or
+            any(f.startswith(b.kind) for f in opts.filter)]
+
+
+def all_builds(full):
+    plain = Build("gcc", "build", "gcc", {"b_sanitize": "none"},
+                  slowness=4 if full else 1,
+                  env={"LEAT_LONG": "1"} if full else {})
     tool = symbolizer()
     found = f":external_symbolizer_path={tool}" if tool else ""
     static = {"b_lundef": False, "default_library": "static"}
@@ -290,7 +305,9 @@ def builds(sanitizers):
         suite="threads", slowness=3, env={
             "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:"
             f"suppressions={ROOT / 'tests/threads.supp'}" + found})
-    return [plain, asan, tsan]
+    fuzz = Build("fuzz", "build-fuzz", clang(), {"fuzz": True} | static,
+                 suite="fuzz", slowness=2, env=asan.env)
+    return [plain, asan, tsan, fuzz]
 
 
 def fits(build):
@@ -370,7 +387,8 @@ def tests_of(build):
                   env=build.env | t["env"],
                   timeout=timeout * build.slowness,
                   protocol="tap" if t["protocol"] == "tap" else "exitcode",
-                  alone="serial" in suites(t) or not t["is_parallel"])
+                  alone="serial" in suites(t) or not t["is_parallel"],
+                  priority=t["priority"])
         found.append((job, sorted(set(targets))))
     return found
 
@@ -398,16 +416,19 @@ def calm_addresses(build):
 
 def checks(opts):
     """The executable scripts of tests/check.  A comment `# run: alone` keeps
-    one apart from all else, and `# timeout: N` gives it N seconds."""
+    one apart from all else, `# run: full` is for the full run or who asks for
+    it by its label, and `# timeout: N` gives it N seconds."""
     jobs = []
     for path in sorted((ROOT / "tests/check").glob("*.py")):
-        # clang-tidy reads how build-asan is compiled.
-        if not os.access(path, os.X_OK) or \
-                (opts.no_sanitizers and path.stem == "tidy"):
+        if not os.access(path, os.X_OK):
             continue
         head = path.read_text()[:2000]
+        label = f"check/{path.stem}"
+        if "# run: full" in head and not opts.full and \
+                label not in opts.filter:
+            continue
         limit = re.search(r"^# timeout: (\d+)$", head, re.MULTILINE)
-        jobs.append(Job(f"check/{path.stem}", [sys.executable, str(path)],
+        jobs.append(Job(label, [sys.executable, str(path)],
                         env={"LEAT_BUILD": str(ROOT / "build"),
                              "LEAT_JOBS": str(opts.j)},
                         timeout=float(limit[1]) if limit else CHECK_TIMEOUT,
@@ -506,10 +527,13 @@ def options():
         prog="./dev test", description="Build everything, run every test.")
     p.add_argument("filter", nargs="*",
                    help="only programs whose label contains one of these")
+    p.add_argument("--full", action="store_true",
+                   help="also with sanitizers, analysers, the fuzzers' corpora "
+                        "and the long cases")
     p.add_argument("--build-only", action="store_true",
                    help="build, run nothing")
     p.add_argument("--no-sanitizers", action="store_true",
-                   help="only the gcc build")
+                   help="only the gcc build, of a full run too")
     p.add_argument("--list", action="store_true", help="list the labels")
     # Most programs wait for servers and clocks most of their time.
     p.add_argument("-j", type=int, default=3 * (os.cpu_count() or 2),
@@ -541,7 +565,7 @@ def prepare(opts, screen):
     """Set up and compile.  Returns the builds' results and the jobs."""
     results, jobs = [], []
     scripts = [job for job in checks(opts) if wanted(job.label, opts.filter)]
-    for build in builds(not opts.no_sanitizers):
+    for build in builds(opts):
         screen.stage(f"setting up {build.folder}")
         broken = set_up(build)
         if broken is not None:
@@ -566,8 +590,9 @@ def prepare(opts, screen):
 
 
 def run_all(jobs, workers, screen, times, results):
-    """Parallel ones first, the longest of them first; then the lonely."""
-    jobs.sort(key=lambda job: -times.get(job.label, 1e6))
+    """Parallel ones first, the longest of them first; then the lonely.  What
+    was never run counts as long, by the priority that meson.build gives it."""
+    jobs.sort(key=lambda job: -times.get(job.label, 1e6 + job.priority))
     crowd = [job for job in jobs if not job.alone]
     lonely = [job for job in jobs if job.alone]
     runner = Runner()

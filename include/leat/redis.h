@@ -70,12 +70,26 @@ LEAT_API leat_bytes leat_reply_bytes(const leat_reply *r);
 /* How many elements an array, map (keys and values), set or push has. */
 LEAT_API size_t leat_reply_len(const leat_reply *r);
 
-/* The elements: the first, and the one after this one.  Count with
- * leat_reply_len: there is no end mark.  leat_reply_at walks from the first
- * and is NULL past the end. */
-LEAT_API const leat_reply *leat_reply_first(const leat_reply *r);
-LEAT_API const leat_reply *leat_reply_next(const leat_reply *r);
+/* The i-th element, found by walking from the first; NULL past the end. */
 LEAT_API const leat_reply *leat_reply_at(const leat_reply *r, size_t i);
+
+/*
+ * The elements in order, with an end:
+ *
+ *     leat_reply_iter it = leat_reply_each(r);
+ *     while ((e = leat_reply_step(&it)))
+ *
+ * leat_reply_step is NULL past the last, however often it is called; `left`
+ * says how many are to come.  As every call above reads NULL as a null reply,
+ * a reply that is too short is read as nulls, never beyond its end.
+ */
+typedef struct leat_reply_iter {
+    const leat_reply *at;
+    size_t left;
+} leat_reply_iter;
+
+LEAT_API leat_reply_iter leat_reply_each(const leat_reply *r);
+LEAT_API const leat_reply *leat_reply_step(leat_reply_iter *it);
 
 /* Free a reply that was given to the caller (leat_client_call). */
 LEAT_API void leat_reply_free(leat_reply *r);

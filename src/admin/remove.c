@@ -213,8 +213,8 @@ static leat_code remove_groups(const removal *x, leat_error *err)
         if (rc != LEAT_OK)
             break;
         size_t n = leat_reply_len(r);
-        const leat_reply *g = leat_reply_first(r);
-        for (size_t i = 0; rc == LEAT_OK && i < n; i++, g = leat_reply_next(g))
+        leat_reply_iter it = leat_reply_each(r);
+        for (const leat_reply *g; rc == LEAT_OK && (g = leat_reply_step(&it));)
             rc = remove_group(x, leat_reply_bytes(g), err);
         leat_reply_free(r);
         if (n == 0)

@@ -58,13 +58,13 @@ static void on_page(void *arg, const leat_reply *r, const leat_error *e)
         s->to->err = *e;
         return;
     }
-    const leat_reply *page;
-    if (leat__scan_page(&s->scan, r, &page, &s->to->err) != LEAT_OK)
+    const leat_reply *items;
+    if (leat__scan_page(&s->scan, r, &items, &s->to->err) != LEAT_OK)
         return;
-    const leat_reply *at = leat_reply_first(page);
-    size_t n = leat_reply_len(page);
-    for (size_t i = 0; i < n && add_name(s->to, leat_reply_bytes(at)); i++)
-        at = leat_reply_next(at);
+    leat_reply_iter page = leat_reply_each(items);
+    for (const leat_reply *at; (at = leat_reply_step(&page));)
+        if (!add_name(s->to, leat_reply_bytes(at)))
+            return;
 }
 
 /* A page of each shard that has more; *more: does any? */
@@ -77,12 +77,12 @@ static leat_code ask_pages(leat_conn *conn, shard_scan *all, bool *more,
         shard_scan *s = &all[i];
         if (s->scan.over)
             continue;
-        rc = leat_conn_send(conn,
-                            LEAT_ARGS(leat_str("SSCAN"),
-                                      leat__key_bytes(&s->key),
-                                      leat_str(s->scan.cursor), leat_str("COUNT"),
-                                      leat__arg_int(count, PAGE)),
-                            &(leat_send_opts){ .fn = on_page, .arg = s }, err);
+        rc = leat_conn_send(
+            conn,
+            LEAT_ARGS(leat_str("SSCAN"), leat__key_bytes(&s->key),
+                      leat_str(s->scan.cursor), leat_str("COUNT"),
+                      leat__arg_int(count, PAGE)),
+            &(leat_send_opts){ .fn = on_page, .arg = s }, err);
     }
     if (rc == LEAT_OK)
         rc = leat_conn_drain(conn, 0, err);

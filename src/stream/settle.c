@@ -146,7 +146,7 @@ static void on_ack(void *arg, const leat_reply *r, const leat_error *err)
 {
     stream_entry *e = arg;
     stream_source *s = e->batch->source;
-    const leat_reply *one = leat_reply_first(r);
+    leat_reply_iter it = leat_reply_each(r);
     tally t = { 0 };
     leat_error why;
 
@@ -154,9 +154,9 @@ static void on_ack(void *arg, const leat_reply *r, const leat_error *err)
         failed(s, e, err);
         return;
     }
-    for (stream_entry *next; e; e = next, one = leat_reply_next(one)) {
+    for (stream_entry *next; e; e = next) {
         next = e->next;
-        bool acked = leat_reply_int(one) == 1;
+        bool acked = leat_reply_int(leat_reply_step(&it)) == 1;
         if (!acked)
             not_ours(e, &why);
         finish(s, e, acked ? NULL : &why, &t);
@@ -207,7 +207,7 @@ static void on_idle(void *arg, const leat_reply *r, const leat_error *err)
 {
     stream_entry *e = arg;
     stream_source *s = e->batch->source;
-    const leat_reply *one = leat_reply_first(r);
+    leat_reply_iter it = leat_reply_each(r);
     tally t = { 0 };
     leat_error why;
 
@@ -215,10 +215,10 @@ static void on_idle(void *arg, const leat_reply *r, const leat_error *err)
         failed(s, e, err);
         return;
     }
-    for (stream_entry *next; e; e = next, one = leat_reply_next(one)) {
+    for (stream_entry *next; e; e = next) {
         next = e->next;
         stream_entry kept = *e;
-        int64_t what = leat_reply_int(one);
+        int64_t what = leat_reply_int(leat_reply_step(&it));
         if (what != DONE && what != DELETED)
             not_ours(e, &why);
         t.deleted += what == DELETED;
@@ -393,9 +393,9 @@ static void extend_done(stream_extend *x, const leat_error *err)
 static void on_extend(void *arg, const leat_reply *r, const leat_error *err)
 {
     stream_extend *x = arg;
-    const leat_reply *one = leat_reply_first(r);
-    for (size_t i = 0; !err && i < x->n; i++, one = leat_reply_next(one)) {
-        bool kept = leat_reply_int(one) == DONE;
+    leat_reply_iter it = leat_reply_each(r);
+    for (size_t i = 0; !err && i < x->n; i++) {
+        bool kept = leat_reply_int(leat_reply_step(&it)) == DONE;
         stream_entry *e = leat__stream_held_get(&x->s->held, x->id[i]);
         x->outcome[i] = kept ? LEAT_OK : LEAT_ESTALE;
         if (kept && e && e != LEAT__STREAM_PARKED)

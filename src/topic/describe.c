@@ -56,8 +56,7 @@ leat_position leat__position_before(leat_position at)
 
 leat__pairs leat__pairs_of(const leat_reply *r)
 {
-    size_t n = leat_reply_len(r) / 2;
-    return (leat__pairs){ .at = n ? leat_reply_first(r) : NULL, .left = n };
+    return (leat__pairs){ leat_reply_each(r), leat_reply_len(r) / 2 };
 }
 
 bool leat__pairs_next(leat__pairs *p, leat_bytes *name,
@@ -65,10 +64,9 @@ bool leat__pairs_next(leat__pairs *p, leat_bytes *name,
 {
     if (p->left == 0)
         return false;
-    *name = leat_reply_bytes(p->at);
-    *value = leat_reply_next(p->at);
-    if (--p->left)
-        p->at = leat_reply_next(*value);
+    p->left--;
+    *name = leat_reply_bytes(leat_reply_step(&p->rest));
+    *value = leat_reply_step(&p->rest);
     return true;
 }
 
@@ -133,14 +131,10 @@ static leat_code add_name(names *x, leat_bytes name, leat_error *err)
 
 static leat_code add_page(names *x, const leat_reply *page, leat_error *err)
 {
-    size_t n = page ? leat_reply_len(page) : 0;
-    const leat_reply *at = n ? leat_reply_first(page) : NULL;
+    leat_reply_iter it = leat_reply_each(page);
     leat_code code = LEAT_OK;
-    for (size_t i = 0; i < n && code == LEAT_OK; i++) {
+    for (const leat_reply *at; code == LEAT_OK && (at = leat_reply_step(&it));)
         code = add_name(x, leat_reply_bytes(at), err);
-        if (i + 1 < n)
-            at = leat_reply_next(at);
-    }
     return code;
 }
 

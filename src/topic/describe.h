@@ -51,7 +51,7 @@ leat_code leat__group_there(const leat__topic_at *t, leat_conn *conn,
 
 /* Walk name, value, name, value of a map or a flat array. */
 typedef struct leat__pairs {
-    const leat_reply *at;
+    leat_reply_iter rest;
     size_t left;
 } leat__pairs;
 

@@ -424,17 +424,17 @@ static leat_code read_records(consumer *c, const leat_reply *r, size_t *count,
     leat_code rc = grow_records(c, n, err);
     if (rc != LEAT_OK)
         return rc;
-    const leat_reply *at = n ? leat_reply_first(r) : NULL;
+    leat_reply_iter it = leat_reply_each(r);
     for (size_t i = 0; i < n; i++) {
         leat__group_record *to = &c->records[*count];
-        const leat_reply *text = leat_reply_next(at);
+        const leat_reply *at = leat_reply_step(&it);
+        const leat_reply *text = leat_reply_step(&it);
         if (leat__nonce_parse(leat_reply_bytes(at), &to->nonce)) {
             to->text = leat_reply_bytes(text);
             ++*count;
         } else if (leat_bytes_eq(leat_reply_bytes(at), leat_str("paused"))) {
             paused = true;
         }
-        at = leat_reply_next(text);
     }
     pause_group(c, paused);
     return LEAT_OK;

@@ -126,7 +126,7 @@ static void note_beats(reading *x, const leat_reply *r)
     leat_bytes nonce;
     const leat_reply *text = NULL;
     if (leat__pairs_next(&p, &nonce, &text)) {
-        x->now_ms = leat_reply_int(leat_reply_first(r));
+        x->now_ms = leat_reply_int(leat_reply_at(r, 0));
         x->to->paused_ms = leat_reply_int(text);
     }
     while (leat__pairs_next(&p, &nonce, &text)) {

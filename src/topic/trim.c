@@ -77,12 +77,9 @@ static leat_code add_groups(leat__trim_names *n, const leat__trim_names *old,
                             const leat_reply *r, leat_error *err)
 {
     leat_code rc = LEAT_OK;
-    size_t count = leat_reply_len(r);
-    const leat_reply *at = count ? leat_reply_first(r) : NULL;
-    for (size_t i = 0; rc == LEAT_OK && i < count; i++) {
+    leat_reply_iter it = leat_reply_each(r);
+    for (const leat_reply *at; rc == LEAT_OK && (at = leat_reply_step(&it));) {
         leat__trim_name new;
-        if (i > 0)
-            at = leat_reply_next(at);
         if (!to_name(leat_reply_bytes(at), &new))
             continue;
         const leat__trim_name *was = find(old, 0, old->groups, new.text);
@@ -205,9 +202,11 @@ static leat_code read_others(const leat_reply *r, leat__trim_names *n,
                              leat_error *err)
 {
     leat_code rc = LEAT_OK;
-    for (size_t i = 1; rc == LEAT_OK && i < leat_reply_len(r); i++) {
+    leat_reply_iter it = leat_reply_each(r);
+    (void)leat_reply_step(&it);
+    for (const leat_reply *at; rc == LEAT_OK && (at = leat_reply_step(&it));) {
         leat__trim_name new;
-        if (to_name(leat_reply_bytes(leat_reply_at(r, i)), &new) &&
+        if (to_name(leat_reply_bytes(at), &new) &&
             !find(n, 0, n->all, new.text))
             rc = add(n, &new, err);
     }

@@ -123,8 +123,60 @@ def telling(t):
     t.case("the summary adds up", run.summary(rs) == (4, 2, 1))
 
 
+def choosing(t):
+    """Which builds and checks a run has."""
+    def asked(*words):
+        argv, sys.argv = sys.argv, ["./dev test", *words]
+        try:
+            o = run.options()
+        finally:
+            sys.argv = argv
+        return [b.kind for b in run.builds(o)], \
+            {j.label for j in run.checks(o)}, run.builds(o)[0].env
+
+    kinds, labels, env = asked()
+    t.case("the ordinary run has one build and the checks that take seconds",
+           kinds == ["gcc"] and "check/style" in labels and not env and
+           not labels & {"check/tidy", "check/cppcheck"}, [kinds, labels])
+    kinds, labels, env = asked("--full")
+    t.case("the full run has sanitizers, fuzzers, analysers and long cases",
+           kinds == ["gcc", "asan", "tsan", "fuzz"] and
+           labels > {"check/tidy", "check/cppcheck"} and
+           env == {"LEAT_LONG": "1"}, [kinds, labels, env])
+    t.case("a label brings its build along",
+           asked("asan/integration-conn")[0] == ["gcc", "asan"])
+    t.case("and an analyser comes by its own",
+           "check/tidy" in asked("check/tidy")[1])
+    t.case("a full run without sanitizers keeps the long cases",
+           asked("--full", "--no-sanitizers")[0::2] ==
+           (["gcc"], {"LEAT_LONG": "1"}))
+
+
+def beginning(t):
+    """The order of a first run, and of the next."""
+    seen = []
+
+    class Silent:
+        def status(self, text):
+            pass
+
+        def result(self, r, *_):
+            seen.append(r.label)
+
+    jobs = [run.Job(n, ["/bin/sh", "-c", "echo 1..1; echo ok 1"], priority=p)
+            for n, p in (("a", 0), ("b", 2), ("c", 1))]
+    run.run_all(list(jobs), 1, Silent(), {}, [])
+    t.case("what was never run begins by its priority",
+           seen == ["b", "c", "a"], seen)
+    seen.clear()
+    run.run_all(list(jobs), 1, Silent(), {"a": 3, "b": 1, "c": 2}, [])
+    t.case("and what was run by its time", seen == ["a", "c", "b"], seen)
+
+
 tap = Tap()
 parsing(tap)
+choosing(tap)
+beginning(tap)
 running(tap)
 telling(tap)
 tap.done()

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# run: full
 # timeout: 2400
 """tidy.py: clang-tidy finds nothing in src/, cli/ and include/.
 
