@@ -319,9 +319,8 @@ static void child_read(leat__bundle *b, leat__child *child)
 {
     bool got = true;
     leat_conn *conn = child->conn;
-    for (int i = 0; i < LEAT__READS_AT_ONCE && conn->t && got &&
-                    b->kept != child;
-         i++) {
+    for (int i = 0;
+         i < LEAT__READS_AT_ONCE && conn->t && got && b->kept != child; i++) {
         (void)leat__conn_read_some(conn, false, &got, NULL);
         if (leat__conn_waiting(conn) == 0)
             break;

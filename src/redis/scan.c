@@ -48,8 +48,7 @@ leat_code leat__scan_next(leat__scan *s, leat_bytes cursor, bool progress,
 {
     if (!is_cursor(cursor))
         return leat__fail(err, LEAT_EPROTO,
-                          "a scan of %s was answered strangely",
-                          s->steps.what);
+                          "a scan of %s was answered strangely", s->steps.what);
     memcpy(s->cursor, cursor.p, cursor.n);
     s->cursor[cursor.n] = '\0';
     s->over = strcmp(s->cursor, "0") == 0;

@@ -63,10 +63,8 @@ static leat_client *open_flooding(void)
     badredis_step steps[] = {
         { .command = "GET", .send = flood(), .then = BADREDIS_REPEAT },
     };
-    return open_bad(&(badredis_opts){ .handshake = true,
-                                      .replies = usual,
-                                      .steps = steps,
-                                      .nsteps = 1 });
+    return open_bad(&(badredis_opts){
+        .handshake = true, .replies = usual, .steps = steps, .nsteps = 1 });
 }
 
 static void pushes_without_end_stretch_no_deadline(void **state)
@@ -133,18 +131,16 @@ static void a_node_that_floods_stretches_no_deadline_either(void **state)
     badredis_step steps[] = {
         { .command = "GET", .send = flood(), .then = BADREDIS_REPEAT },
     };
-    bad = badredis_start(&(badredis_opts){ .handshake = true,
-                                           .replies = replies,
-                                           .steps = steps,
-                                           .nsteps = 1 });
+    bad = badredis_start(&(badredis_opts){
+        .handshake = true, .replies = replies, .steps = steps, .nsteps = 1 });
     assert_non_null(bad);
     snprintf(map, sizeof map,
              "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:%d\r\n",
              badredis_port(bad));
     snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%d",
              badredis_port(bad));
-    leat_client *c = open_client(url, &(leat_client_opts){ .timeout_ms =
-                                                               SHORT_MS });
+    leat_client *c = open_client(url,
+                                 &(leat_client_opts){ .timeout_ms = SHORT_MS });
     leat_conn *conn = lend(c);
     assert_code(leat_conn_call(conn, LEAT_ARGS(leat_str("GET"), leat_str("k")),
                                NULL, NULL, &e),
@@ -195,9 +191,9 @@ static leat_client *open_greeted(size_t whole, leat_error *e)
     bad = badredis_start(&(badredis_opts){
         .steps = &step, .nsteps = 1, .handshake = false, .rest = "+OK\r\n" });
     assert_non_null(bad);
-    leat_client *c = leat_client_open(
-        badredis_url(bad, url, sizeof url),
-        &(leat_client_opts){ .timeout_ms = 5000 }, e);
+    leat_client *c = leat_client_open(badredis_url(bad, url, sizeof url),
+                                      &(leat_client_opts){ .timeout_ms = 5000 },
+                                      e);
     badredis_stop(bad);
     bad = NULL;
     free(hello);
