@@ -25,6 +25,8 @@ local dry, group, partition = ARGV[1] == '1', ARGV[2], ARGV[3]
 local known = redis.call('EXISTS', KEYS[5]) == 1
 local now = math.floor(now_us() / 1000)
 redis.call('ZCARD', DUE) -- is there anything else of that name?
+--#include "redis/may.lua"
+may(KEPT, 'HSET ZADD')
 
 -- Very many were packed, see few in move.lua.  A field of that name may also be
 -- somebody else's, and what nobody can unpack would hold up all that is due.

@@ -55,6 +55,8 @@ local cursor = redis.call('HMGET', KEYS[2], 'e')
 local epoch = string.format('%.0f', math.max(
     (tonumber(lease[2]) or 0) + 1, (tonumber(cursor[1]) or 0) + 1, now_us()))
 
+--#include "redis/may.lua"
+may(KEYS[2], 'HSET' .. (ARGV[7] == '1' and ' UNLINK' or ''))
 -- First a write that Redis allows when it is full.
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
 redis.call('HSET', KEYS[1], 'o', '', 'e', epoch, 'to', '', 'w', 'seek',

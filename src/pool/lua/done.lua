@@ -48,6 +48,8 @@ while i <= #argv do
     i = i + 4 + (lot.fifo and 3 or 2) * n
 end
 
+--#include "redis/may.lua"
+may(KEYS[1], 'ZREM' .. (fifos and ' HDEL LLEN RPUSH' or ''))
 if total > SETTLE_MAX then
     return redis.error_reply('ERR more than are settled at once')
 end

@@ -138,11 +138,11 @@ local function take(queue, key, list, stat, head, got, hide, limit)
         end
     end
     if n > 0 then
-        call('HINCRBY', stat, 'recv', text(n))
+        try('HINCRBY', stat, 'recv', text(n))
     end
     call('LTRIM', list, text(all), '-1')
     if n < all then
-        call('HINCRBY', stat, 'lost', all - n)
+        try('HINCRBY', stat, 'lost', all - n)
     end
     return lot
 end
@@ -252,6 +252,8 @@ end
 
 call('ZCARD', KEYS[1])
 call('ZCARD', work)
+--#include "redis/may.lua"
+may(KEYS[1], 'HINCRBY LTRIM SET ZADD ZREM')
 call('PERSIST', KEYS[1])
 local want = tonumber(ARGV[1])
 for _ = 1, ROUNDS do

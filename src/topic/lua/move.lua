@@ -64,6 +64,8 @@ redis.call('HLEN', KEYS[8])
 redis.call('ZCARD', KEYS[9])
 redis.call('HLEN', KEYS[10])
 redis.call('ZCARD', KEYS[11])
+--#include "redis/may.lua"
+may(KEPT, 'HDEL HEXISTS HGET HSET XADD XRANGE ZADD ZRANGEBYLEX ZREM')
 redis.call('PEXPIRE', KEYS[1], ARGV[10])
 
 -- The fields of the message, wherever they are, its large body among them unless

@@ -141,6 +141,8 @@ local function why()
     return owner and lease[4] or 'start'
 end
 
+--#include "redis/may.lua"
+may(KEYS[2], 'HDEL HSET')
 -- First a write that Redis allows when it is full.
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
 redis.call('HSET', KEYS[1], 'o', me, 'e', epoch, 'to', '', 'w', why(),

@@ -81,8 +81,16 @@ if #strangers > 1 then
     return strangers
 end
 
--- First a write that Redis allows when it is full.
+-- What can fail is looked at before the first write, which is one that Redis
+-- allows when it is full.
+--#include "redis/may.lua"
+redis.call('HLEN', BODIES)
+for g = 1, groups do
+    redis.call('HLEN', KEYS[2 + 2 * g])
+end
 if most > 0 then
+    may(LOG, 'EXISTS HDEL HMGET HSET PTTL XPENDING XRANGE XTRIM ' ..
+        'ZRANGEBYSCORE ZREM')
     redis.call('PERSIST', LOG)
 end
 
@@ -261,5 +269,8 @@ if first and max_age and not above(first[1], limit) then
     wait = string.format('%.0f', math.max(ms + max_age - now + 1, 0))
 end
 local more = most > 0 and (taken >= most or dropped >= BODIES_MOST)
-return {taken, more and '1' or '0', length, holder, limit, cut, wait,
-        want, unpack(states)}
+local out = {taken, more and '1' or '0', length, holder, limit, cut, wait, want}
+for g = 1, groups do
+    out[8 + g] = states[g]
+end
+return out
