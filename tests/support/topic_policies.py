@@ -31,7 +31,7 @@ LATER = 600         # the keys of those that are delayed
 LAST = 1000         # the keys of the last round
 LONG = 120          # seconds for what must happen
 PLAIN, POISON, FLAKY, REJECTED, CRASHER = range(5)
-HEAD = ("g", "i", "n", "f", "fm", "lm", "fe", "le", "e", "r", "x", "c")
+HEAD = ("g", "i", "n", "f", "fm", "lm", "fe", "le", "e", "r", "x", "u", "c")
 BAD = ("undead", "innocent", "buried_twice", "mislabelled", "unlike",
        "told_lost", "told_reordered", "told_stuck", "told_repeated",
        "told_buried", "unreplayed", "replayed_twice")
