@@ -369,9 +369,9 @@ typedef struct leat_topic_source_opts {
 
 /* Join a group as one member.  The group is made by its first, whose lease_ms,
  * order and retry become the group's (but for retry.fn, which is a member's
- * own).  What later members leave at zero is the group's; LEAT_EINVAL where they
- * ask for anything else: leat_group_alter changes it for all.  The topic must
- * stay open as long as the source.  Deliveries carry the lease's epoch as
+ * own).  What later members leave at zero is the group's; LEAT_EINVAL where
+ * they ask for anything else: leat_group_alter changes it for all.  The topic
+ * must stay open as long as the source.  Deliveries carry the lease's epoch as
  * fence.  Close it to leave: what is unsettled is released, and others take
  * over at once. */
 LEAT_API leat_source *leat_topic_source(leat_topic *t, const char *group,

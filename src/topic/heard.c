@@ -1,17 +1,17 @@
 /*
  * heard.c: what a beat says of the group.
  *
- * The group's hash comes with every beat (beat.lua), before anybody is judged by
- * it.  Three things can have happened to it:
+ * The group's hash comes with every beat (beat.lua), before anybody is judged
+ * by it.  Three things can have happened to it:
  *
  *   it is gone      the server lost it, or somebody removed it by force while
  *                   we live: we make it again, as it was
  *   another one     it was removed and made again while we were away: what we
  *                   have in hand is the old one's and stale, and we go on as a
  *                   member of the new one
- *   other settings  a lease holds from the next beat on; a retry policy at once;
- *                   an order for a partition when nothing of it is out or waits
- *                   for a retry: then it is taken anew (take.lua)
+ *   other settings  a lease holds from the next beat on; a retry policy at
+ *                   once; an order for a partition when nothing of it is out or
+ *                   waits for a retry: then it is taken anew (take.lua)
  */
 #include "base/log.h"
 #include "base/system.h"

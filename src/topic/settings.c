@@ -10,8 +10,8 @@
  *                                 lease_before, lease_at     alter.lua
  *
  * The first member writes them (enter.lua), the others get them: two that judge
- * by different leases take from each other for ever, and two orders let messages
- * overtake.  Every beat brings them along, so that a change reaches who lives.
+ * by different leases take from each other for ever, and two orders let
+ * messages overtake.  Every beat brings them along, so that a change reaches who lives.
  */
 #include "topic/settings.h"
 #include "redis/script.h"

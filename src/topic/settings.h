@@ -32,7 +32,7 @@ const char *leat__settings_name(size_t i);
 bool leat__settings_read(leat_group_settings *s, const char *name,
                          leat_bytes value);
 
-/* LEAT_EINVAL: the member's options ask for something that the group has not. */
+/* LEAT_EINVAL: the member's options ask for what the group has not. */
 leat_code leat__settings_agree(const leat_topic_source_opts *asked,
                                const leat_group_settings *has,
                                const char *topic, const char *group,

@@ -27,17 +27,32 @@ local function answer(state)
 end
 
 local known = redis.call('SISMEMBER', KEYS[1], ARGV[1]) == 1
+local had = answer('2')
 if redis.call('HEXISTS', KEYS[2], 'gone') == 1 then
-    return answer('2')
+    return had
 end
 -- First a write that Redis allows when it is full: a group that comes may be the
 -- one that settles what fills it.
 redis.call('PERSIST', KEYS[1])
-if not known then
-    redis.call('HSETNX', KEYS[2], 'u', ARGV[2])
-    redis.call('SADD', KEYS[1], ARGV[1])
+local new = {}
+if not known and had[2] == '' then
+    new = {'u', ARGV[2]}
 end
-if redis.call('HEXISTS', KEYS[2], ARGV[3]) == 0 then
-    redis.call('HSET', KEYS[2], unpack(ARGV, 3))
+if had[4] == '' then
+    for i = 3, #ARGV do
+        new[#new + 1] = ARGV[i]
+    end
+end
+if #new > 0 then
+    redis.call('HSET', KEYS[2], unpack(new))
+end
+if not known then
+    local added = redis.pcall('SADD', KEYS[1], ARGV[1])
+    if type(added) == 'table' then -- we may not: as if nothing had been done
+        for i = 1, #new, 2 do
+            redis.call('HDEL', KEYS[2], new[i])
+        end
+        return added
+    end
 end
 return answer(known and '0' or '1')

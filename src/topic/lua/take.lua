@@ -167,18 +167,18 @@ end
 may(KEYS[2], 'HDEL HSET')
 -- First a write that Redis allows when it is full.
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
-redis.call('HSET', KEYS[1], 'o', me, 'e', epoch, 'to', '', 'w', why(),
-           'v', string.format('%.0f', now_us() / 1000))
-redis.call('PEXPIRE', KEYS[1], ARGV[5])
+redis.call('HSET', KEYS[4], ARGV[4], incarnation)
 if of_another then
     redis.call('UNLINK', KEYS[2], KEYS[5], KEYS[6], KEYS[7])
 end
+redis.call('HSET', KEYS[1], 'o', me, 'e', epoch, 'to', '', 'w', why(),
+           'v', string.format('%.0f', now_us() / 1000))
+redis.call('PEXPIRE', KEYS[1], ARGV[5])
 redis.call('HSET', KEYS[2], 'e', epoch, 'q', '0', 'k', '0')
 if incarnation ~= '' then
     redis.call('HSET', KEYS[2], 'u', incarnation)
 end
 redis.call('HSET', KEYS[2], 'o', order)
-redis.call('HSET', KEYS[4], ARGV[4], incarnation)
 redis.call('HDEL', KEYS[2], 'i', 'x')
 if new then
     redis.call('HSET', KEYS[2], 'b', c)
