@@ -41,8 +41,8 @@
  *   d/<queue>/<entry>                   delayed; fifo: d/<queue>/<n>/<entry>
  *
  * A message with a body is in exactly one place: ready (or its group's list),
- * due, or dead.  One that an earlier version left in none is found by the reaper:
- * see repair.lua.
+ * due, or dead.  The reaper finds one that an earlier version left in none: see
+ * repair.lua.
  *
  *           send                  take                   ack
  *   ------------------> ready ------------> v in due ----------> done
@@ -56,8 +56,8 @@
  * nothing.  A fifo group that has entries and none in flight stands in ready
  * once, any other group does not.
  *
- * A name is no identity: `u`, 64 random bits, is which queue of that name it is,
- * and where a queue of an earlier version has none, `created` is.  Removing,
+ * A name is no identity: `u`, 64 random bits, tells which queue of that name
+ * it is, and where a queue of an earlier version has none, `created` is.  Removing,
  * purging, redriving, altering, and a send that is asked again, name the one
  * they mean and leave another alone; what is received and settled is known by
  * its receipt.
