@@ -231,8 +231,8 @@ leat_code leat_queue_purge(leat_queue *q, bool dead, int64_t *dropped,
 }
 
 /* The queue that was there when it began.  Not there any more: the answer to
- * the last step was lost, or another one removed it meanwhile, which is as good.
- * A queue that was made of that name since then is not touched. */
+ * the last step was lost, or another one removed it meanwhile, which is as
+ * good.  A queue that was made of that name since then is not touched. */
 static leat_code drop_all(dropping *d, leat_error *err)
 {
     pair p;
