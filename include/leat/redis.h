@@ -70,12 +70,26 @@ LEAT_API leat_bytes leat_reply_bytes(const leat_reply *r);
 /* How many elements an array, map (keys and values), set or push has. */
 LEAT_API size_t leat_reply_len(const leat_reply *r);
 
-/* The elements: the first, and the one after this one.  Count with
- * leat_reply_len: there is no end mark.  leat_reply_at walks from the first
- * and is NULL past the end. */
-LEAT_API const leat_reply *leat_reply_first(const leat_reply *r);
-LEAT_API const leat_reply *leat_reply_next(const leat_reply *r);
+/* The i-th element, found by walking from the first; NULL past the end. */
 LEAT_API const leat_reply *leat_reply_at(const leat_reply *r, size_t i);
+
+/*
+ * The elements in order, with an end:
+ *
+ *     leat_reply_iter it = leat_reply_each(r);
+ *     while ((e = leat_reply_step(&it)))
+ *
+ * leat_reply_step is NULL past the last, however often it is called; `left`
+ * says how many are to come.  As every call above reads NULL as a null reply,
+ * a reply that is too short is read as nulls, never beyond its end.
+ */
+typedef struct leat_reply_iter {
+    const leat_reply *at;
+    size_t left;
+} leat_reply_iter;
+
+LEAT_API leat_reply_iter leat_reply_each(const leat_reply *r);
+LEAT_API const leat_reply *leat_reply_step(leat_reply_iter *it);
 
 /* Free a reply that was given to the caller (leat_client_call). */
 LEAT_API void leat_reply_free(leat_reply *r);
@@ -144,6 +158,11 @@ LEAT_API void leat_client_close(leat_client *c);
 
 /* The URL without its password, for people.  Owned by c. */
 LEAT_API const char *leat_client_url(const leat_client *c);
+
+/* The next secret in the text of a URL, from byte *at on, which is moved behind
+ * it: a password, the sentinels' too, or what could be one where the text is
+ * damaged or somebody else's.  A view of the text; n 0: there is no more. */
+LEAT_API leat_bytes leat_url_secret(leat_bytes text, size_t *at);
 
 /* What was seen of the server at the last connect. */
 typedef struct leat_server {

@@ -178,7 +178,7 @@ leat_code leat__letter_fetch(leat__letter *x, leat_dlq *d, leat__dead_at at,
         return code;
     if (leat_reply_len(x->reply) == 0)
         return missing(d, id, err);
-    return leat__letter_read(x, d, at, leat_reply_first(x->reply), err);
+    return leat__letter_read(x, d, at, leat_reply_at(x->reply, 0), err);
 }
 
 leat_dead *leat_dlq_get(leat_dlq *d, const char *id, leat_error *err)

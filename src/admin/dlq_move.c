@@ -117,16 +117,14 @@ static void tell_batch(job *j, const leat__batch *b, const leat_reply *r,
 {
     char id[LEAT_DEAD_ID];
     leat_error e;
-    const leat_reply *at = leat_reply_first(r);
+    leat_reply_iter it = leat_reply_each(r);
     for (size_t i = 0; i < b->count; i++) {
-        leat_bytes answer = leat_reply_bytes(at);
+        leat_bytes answer = leat_reply_bytes(leat_reply_step(&it));
         leat__dead_at_format((leat__dead_at){ b->partition, b->at[i] }, id);
         judge(b, id, (char)(answer.n == 1 ? *(const char *)answer.p : 0), again,
               &e);
         j->stop = j->stop || answer.n != 1 || *(const char *)answer.p >= '5';
         tell(j, id, &e);
-        if (i + 1 < b->count)
-            at = leat_reply_next(at);
     }
 }
 

@@ -29,6 +29,7 @@ typedef struct part {
     bool begun;           /* the end is fixed                             */
     leat_reply *page;
     const leat_reply *entry; /* the next of the page                      */
+    leat_reply_iter rest;    /* those behind it                            */
     leat_position id;        /* its id                                    */
     size_t left;             /* entries of the page, with this one        */
 } part;
@@ -65,22 +66,20 @@ static void drop_page(part *p)
 static bool look(part *p)
 {
     return leat_reply_len(p->entry) >= 2 &&
-           leat__position_parse(leat_reply_bytes(leat_reply_first(p->entry)),
+           leat__position_parse(leat_reply_bytes(leat_reply_at(p->entry, 0)),
                                 &p->id);
 }
 
-static size_t bytes_of(const leat_reply *page, size_t n)
+static size_t bytes_of(const leat_reply *page)
 {
     size_t sum = 0;
-    const leat_reply *e = n ? leat_reply_first(page) : NULL;
-    for (size_t i = 0; i < n; i++) {
+    leat_reply_iter it = leat_reply_each(page);
+    for (const leat_reply *e; (e = leat_reply_step(&it));) {
         leat_bytes name;
         const leat_reply *value = NULL;
         leat__pairs p = leat__pairs_of(leat_reply_at(e, 1));
         while (leat__pairs_next(&p, &name, &value))
             sum += name.n + leat_reply_bytes(value).n;
-        if (i + 1 < n)
-            e = leat_reply_next(e);
     }
     return sum;
 }
@@ -118,7 +117,7 @@ static leat_code fix_end(leat_dlq_walk *w, part *p, leat_error *err)
         return code;
     if (leat_reply_len(r) > 0)
         (void)leat__position_parse(
-            leat_reply_bytes(leat_reply_first(leat_reply_first(r))), &p->hi);
+            leat_reply_bytes(leat_reply_at(leat_reply_at(r, 0), 0)), &p->hi);
     leat_reply_free(r);
     p->begun = true;
     return LEAT_OK;
@@ -136,13 +135,14 @@ static leat_code fetch(leat_dlq_walk *w, part *p, leat_error *err)
         drop_page(p);
         return LEAT_OK;
     }
-    p->entry = leat_reply_first(p->page);
+    p->rest = leat_reply_each(p->page);
+    p->entry = leat_reply_step(&p->rest);
     if (!look(p)) {
         drop_page(p);
         return leat__fail(err, LEAT_EPROTO,
                           "the server answered XRANGE strangely");
     }
-    resize(w, p->left, bytes_of(p->page, p->left));
+    resize(w, p->left, bytes_of(p->page));
     if (p->begun || p->over || w->back)
         return LEAT_OK;
     code = fix_end(w, p, err);
@@ -174,7 +174,7 @@ static void pass(leat_dlq_walk *w, part *p)
         drop_page(p);
         return;
     }
-    p->entry = leat_reply_next(p->entry);
+    p->entry = leat_reply_step(&p->rest);
     if (!look(p)) {
         drop_page(p); /* read again from here */
         p->over = false;

@@ -106,27 +106,20 @@ static leat_code call(browsing *b, uint32_t i, const char *which, int64_t rank,
 
 /* How many there were to look at, and the entries. */
 typedef struct answer {
-    const leat_reply *at;
-    size_t left;
+    leat_reply_iter entries;
     int64_t looked;
 } answer;
 
 static answer answer_of(const leat_reply *r)
 {
-    const leat_reply *looked = leat_reply_first(r);
-    size_t n = leat_reply_len(r) - 1;
-    return (answer){ n ? leat_reply_next(looked) : NULL, n,
-                     leat_reply_int(looked) };
+    answer a = { .entries = leat_reply_each(r) };
+    a.looked = leat_reply_int(leat_reply_step(&a.entries));
+    return a;
 }
 
 static const leat_reply *next_entry(answer *a)
 {
-    const leat_reply *e = a->at;
-    if (a->left == 0)
-        return NULL;
-    if (--a->left > 0)
-        a->at = leat_reply_next(e);
-    return e;
+    return leat_reply_step(&a->entries);
 }
 
 /* ---- handed out ------------------------------------------------------- */
@@ -192,12 +185,10 @@ static leat_code out_page(browsing *b, uint32_t i, told *t,
                   leat_str("COUNT"), leat_str("100")),
         NULL, &r, err);
     size_t n = code == LEAT_OK ? leat_reply_len(r) : 0;
-    const leat_reply *e = n ? leat_reply_first(r) : NULL;
-    for (size_t k = 0; k < n && code == LEAT_OK; k++) {
+    leat_reply_iter it = leat_reply_each(n ? r : NULL);
+    for (const leat_reply *e; code == LEAT_OK && (e = leat_reply_step(&it));) {
         if (leat__position_parse(leat_reply_bytes(leat_reply_at(e, 0)), after))
             code = add_out(b, i, t, *after, err);
-        if (k + 1 < n)
-            e = leat_reply_next(e);
     }
     *more = n == OUT_PAGE;
     return code;
@@ -231,18 +222,18 @@ static leat_code add_kept(browsing *b, uint32_t i, leat_pending_state state,
                           const leat_reply *e, leat_error *err)
 {
     leat_pending p = { .partition = i, .state = state };
-    if (leat_reply_len(e) != 7 ||
-        !leat__position_parse(leat_reply_bytes(leat_reply_at(e, 0)),
-                              &p.position))
+    leat_reply_iter it = leat_reply_each(e);
+    leat_bytes id = leat_reply_bytes(leat_reply_step(&it));
+    if (leat_reply_len(e) != 7 || !leat__position_parse(id, &p.position))
         return LEAT_OK; /* not ours */
-    p.attempts = (uint32_t)leat_reply_int(leat_reply_at(e, 1));
-    p.failures = (uint32_t)leat_reply_int(leat_reply_at(e, 2));
-    p.due_ms = leat_reply_int(leat_reply_at(e, 3));
-    leat_code code = keep_text(b->x, leat_reply_at(e, 4), &p.error, err);
+    p.attempts = (uint32_t)leat_reply_int(leat_reply_step(&it));
+    p.failures = (uint32_t)leat_reply_int(leat_reply_step(&it));
+    p.due_ms = leat_reply_int(leat_reply_step(&it));
+    leat_code code = keep_text(b->x, leat_reply_step(&it), &p.error, err);
     if (code == LEAT_OK)
-        code = keep_text(b->x, leat_reply_at(e, 5), &p.lane, err);
+        code = keep_text(b->x, leat_reply_step(&it), &p.lane, err);
     if (code == LEAT_OK)
-        code = keep_text(b->x, leat_reply_at(e, 6), &p.origin, err);
+        code = keep_text(b->x, leat_reply_step(&it), &p.origin, err);
     return code == LEAT_OK ? add(b, &p, err) : code;
 }
 

@@ -127,16 +127,18 @@ static void be(settling *t, const sending *g, leat_code code)
         t->slot[i]->outcome = code;
 }
 
-/* Numbers from `at` on, one for each slot: 0 is stale.  None: all are done. */
-static void read_each(settling *t, const sending *g, const leat_reply *at,
-                      size_t n)
+/* A number for each slot: 0 is stale.  None: all are done. */
+static leat_code read_each(settling *t, const sending *g, const leat_reply *r,
+                           leat_reply_iter it, leat_error *err)
 {
+    bool each = leat_reply_kind(it.at) == LEAT_REPLY_INT && it.left > 0;
+    if (each && it.left < g->to - g->from)
+        return leat__queue_expect(r, SIZE_MAX, err);
     be(t, g, LEAT_OK);
-    for (size_t i = g->from; n == g->to - g->from && i < g->to; i++) {
-        if (leat_reply_int(at) != 1)
+    for (size_t i = g->from; each && i < g->to; i++)
+        if (leat_reply_int(leat_reply_step(&it)) != 1)
             t->slot[i]->outcome = LEAT_ESTALE;
-        at = leat_reply_next(at);
-    }
+    return LEAT_OK;
 }
 
 static leat_code read_done(void *arg, const leat_reply *r, leat_error *err)
@@ -145,10 +147,9 @@ static leat_code read_done(void *arg, const leat_reply *r, leat_error *err)
     leat_code rc = leat__queue_expect(r, 1, err);
     if (rc != LEAT_OK)
         return rc;
-    const leat_reply *at = leat_reply_first(r);
-    g->of->freed += leat_reply_int(at);
-    read_each(g->of, g, leat_reply_next(at), leat_reply_len(r) - 1);
-    return LEAT_OK;
+    leat_reply_iter it = leat_reply_each(r);
+    g->of->freed += leat_reply_int(leat_reply_step(&it));
+    return read_each(g->of, g, r, it, err);
 }
 
 static leat_code read_changed(void *arg, const leat_reply *r, leat_error *err)
@@ -158,8 +159,7 @@ static leat_code read_changed(void *arg, const leat_reply *r, leat_error *err)
     if (rc != LEAT_OK)
         return rc;
     g->of->freed++;
-    read_each(g->of, g, leat_reply_first(r), leat_reply_len(r));
-    return LEAT_OK;
+    return read_each(g->of, g, r, leat_reply_each(r), err);
 }
 
 /* As done.lua has it. */

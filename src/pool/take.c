@@ -119,32 +119,29 @@ static leat_code read_shard(const looking *l, pool_taking *t,
                             const leat_reply *r, leat_error *err)
 {
     size_t each = l->named ? 2 : 1, n = leat_reply_len(r);
-    const leat_reply *at = leat_reply_first(r);
-    int64_t k = n < HEADS ? -1 : leat_reply_int(at);
+    leat_reply_iter it = leat_reply_each(r);
+    int64_t k = n < HEADS ? -1 : leat_reply_int(leat_reply_step(&it));
     if (k < 0 || k >= SHARDS || (n - HEADS) % each != 0)
         return leat__queue_expect(r, SIZE_MAX, err);
     unsigned shard = l->which[(unsigned)k + l->first];
     shard_turn *turn = &t->turn[shard];
-    at = leat_reply_next(at);
+    int64_t due = leat_reply_int(leat_reply_step(&it));
     turn->listed = true;
-    turn->due = leat_reply_int(at) == 0;
-    happens_in(t, leat_reply_int(at));
-    at = leat_reply_next(at);
-    happens_in(t, leat_reply_int(at));
-    at = leat_reply_next(at);
-    size_t left = (size_t)leat_reply_int(at), count = (n - HEADS) / each;
+    turn->due = due == 0;
+    happens_in(t, due);
+    happens_in(t, leat_reply_int(leat_reply_step(&it)));
+    size_t left = (size_t)leat_reply_int(leat_reply_step(&it));
+    size_t count = (n - HEADS) / each;
     for (size_t i = 0; i < count && t->n < POOL_CANDIDATES; i++) {
         pool_waiting *w = &t->waiting[t->n++];
-        at = leat_reply_next(at);
-        *w = (pool_waiting){ .age_ms = leat_reply_int(at),
+        *w = (pool_waiting){ .age_ms = leat_reply_int(leat_reply_step(&it)),
                              .shard = shard,
                              .count = left < l->step ? left : l->step };
         left -= w->count;
         t->waits += w->count;
         if (!l->named)
             continue;
-        at = leat_reply_next(at);
-        leat_code rc = keep_name(t, w, at, err);
+        leat_code rc = keep_name(t, w, leat_reply_step(&it), err);
         if (rc != LEAT_OK)
             return rc;
     }
@@ -157,15 +154,13 @@ static leat_code read_look(void *arg, const leat_reply *r, leat_error *err)
     leat_code rc = leat__queue_expect(r, 1, err);
     if (rc != LEAT_OK)
         return rc;
-    const leat_reply *at = leat_reply_first(r);
-    if (leat_reply_int(at) == 0)
+    leat_reply_iter it = leat_reply_each(r);
+    if (leat_reply_int(leat_reply_step(&it)) == 0)
         atomic_store_explicit(&l->s->deaf_ns,
                               leat__deadline_ns(LEAT__QUEUE_DEAF_MS),
                               memory_order_relaxed);
-    for (size_t i = 1; rc == LEAT_OK && i < leat_reply_len(r); i++) {
-        at = leat_reply_next(at);
-        rc = read_shard(l, l->s->taking, at, err);
-    }
+    for (const leat_reply *e; rc == LEAT_OK && (e = leat_reply_step(&it));)
+        rc = read_shard(l, l->s->taking, e, err);
     return rc;
 }
 
@@ -357,17 +352,14 @@ static void drop_lots(shard_turn *t)
 static leat_code read_turn(void *arg, const leat_reply *r, leat_error *err)
 {
     shard_turn *t = arg;
-    size_t n = leat_reply_len(r);
     leat_code rc = leat__queue_expect(r, 0, err);
     drop_lots(t); /* of an answer without proof */
-    const leat_reply *at = leat_reply_first(r);
-    for (size_t i = 0; rc == LEAT_OK && i + 4 <= n; i += 4) {
-        leat_bytes name = leat_reply_bytes(at);
-        at = leat_reply_next(at);
-        leat_bytes what = leat_reply_bytes(at);
-        at = leat_reply_next(at);
-        int64_t age = leat_reply_int(at);
-        at = leat_reply_next(at);
+    leat_reply_iter it = leat_reply_each(r);
+    while (rc == LEAT_OK && it.left >= 4) {
+        leat_bytes name = leat_reply_bytes(leat_reply_step(&it));
+        leat_bytes what = leat_reply_bytes(leat_reply_step(&it));
+        int64_t age = leat_reply_int(leat_reply_step(&it));
+        const leat_reply *at = leat_reply_step(&it);
         if (leat_bytes_eq(what, leat_str("e"))) {
             leat_bytes why = leat_reply_bytes(at);
             leat__log(&t->s->opts.log, LEAT_LOG_WARN,
@@ -379,7 +371,6 @@ static leat_code read_turn(void *arg, const leat_reply *r, leat_error *err)
                 LEAT__ITEM(leat__list_last(&t->lots), pool_lot, link)
                     ->age_ms = age;
         }
-        at = leat_reply_next(at);
     }
     return rc;
 }
@@ -389,7 +380,7 @@ static leat_code read_expired(void *arg, const leat_reply *r, leat_error *err)
     shard_turn *t = arg;
     leat_code rc = leat__queue_expect(r, 3, err);
     if (rc == LEAT_OK)
-        t->moved = leat_reply_int(leat_reply_first(r));
+        t->moved = leat_reply_int(leat_reply_at(r, 0));
     return rc;
 }
 

@@ -90,9 +90,12 @@ static leat_queue_batch *read_parts(const queue_profile *p, const leat_reply *r,
                                     size_t parts, bool fifo, leat_error *err)
 {
     size_t n = (leat_reply_len(r) - 2) / parts, size = 0;
-    const leat_reply *first = leat_reply_at(r, 2), *at = first;
-    for (size_t i = 0; i < parts * n; i++, at = leat_reply_next(at))
-        size += leat_reply_bytes(at).n;
+    leat_reply_iter it = leat_reply_each(r);
+    leat_reply_step(&it);
+    leat_reply_step(&it);
+    leat_reply_iter sum = it;
+    for (size_t i = 0; i < parts * n; i++)
+        size += leat_reply_bytes(leat_reply_step(&sum)).n;
     leat_queue_batch *b = leat__zalloc(sizeof *b + n * sizeof *b->items + size,
                                        err);
     if (!b)
@@ -104,17 +107,12 @@ static leat_queue_batch *read_parts(const queue_profile *p, const leat_reply *r,
     b->fields = leat_fields_new(err);
     if (!b->fields)
         rc = LEAT_ENOMEM;
-    at = first;
     for (size_t i = 0; rc == LEAT_OK && i < n; i++) {
-        leat_bytes receipt = copy(&to, at);
-        at = leat_reply_next(at);
-        leat_bytes value = copy(&to, at);
-        at = leat_reply_next(at);
+        leat_bytes receipt = copy(&to, leat_reply_step(&it));
+        leat_bytes value = copy(&to, leat_reply_step(&it));
         rc = fill(b, i, receipt, value, p, fifo, err);
-        if (parts > 2) {
-            b->items[i].reason = copy(&to, at);
-            at = leat_reply_next(at);
-        }
+        if (parts > 2)
+            b->items[i].reason = copy(&to, leat_reply_step(&it));
     }
     if (rc == LEAT_OK)
         return b;

@@ -254,7 +254,7 @@ leat_code leat__queue_expect(const leat_reply *r, size_t n, leat_error *err)
 leat_code leat__queue_refused(const leat_queue *q, const leat_reply *r,
                               leat_error *err)
 {
-    switch (leat_reply_int(leat_reply_first(r))) {
+    switch (leat_reply_int(leat_reply_at(r, 0))) {
     case -1:
         return leat__fail(err, LEAT_ENOENT,
                           "there is no queue '%s' any more: open it anew to "

@@ -24,7 +24,7 @@ static leat_code read_pair(void *arg, const leat_reply *r, leat_error *err)
     leat_code rc = leat__queue_expect(r, 1, err);
     if (rc != LEAT_OK)
         return rc;
-    *p = (pair){ .a = leat_reply_int(leat_reply_first(r)) };
+    *p = (pair){ .a = leat_reply_int(leat_reply_at(r, 0)) };
     const leat_reply *second = leat_reply_at(r, 1);
     if (!second)
         return LEAT_OK;
@@ -251,13 +251,11 @@ typedef struct figures {
 
 static int64_t counter(const leat_reply *stat, const char *name)
 {
-    size_t n = leat_reply_len(stat);
-    const leat_reply *at = leat_reply_first(stat);
-    for (size_t i = 0; i + 1 < n; i += 2) {
-        const leat_reply *value = leat_reply_next(at);
+    leat_reply_iter it = leat_reply_each(stat);
+    for (const leat_reply *at; (at = leat_reply_step(&it));) {
+        const leat_reply *value = leat_reply_step(&it);
         if (leat_bytes_eq(leat_reply_bytes(at), leat_str(name)))
             return leat_reply_int(value);
-        at = leat_reply_next(value);
     }
     return 0;
 }
@@ -299,9 +297,9 @@ static leat_code read_stats(void *arg, const leat_reply *r, leat_error *err)
     figures *f = arg;
     queue_conf conf;
     leat_code rc = leat__queue_expect(r, 6, err);
-    const leat_reply *at = leat_reply_first(r);
+    leat_reply_iter it = leat_reply_each(r);
     if (rc == LEAT_OK)
-        rc = leat__conf_read(at, &conf, err);
+        rc = leat__conf_read(leat_reply_step(&it), &conf, err);
     if (rc != LEAT_OK)
         return rc;
     if (f->q->profile->kept) {
@@ -310,10 +308,10 @@ static leat_code read_stats(void *arg, const leat_reply *r, leat_error *err)
         leat__queue_learn(f->q, &conf);
     }
     leat_queue_stats *o = f->out;
-    const leat_reply *stat = leat_reply_next(at);
-    const leat_reply *now = leat_reply_next(stat);
-    const leat_reply *ready = leat_reply_next(now);
-    const leat_reply *dead = leat_reply_next(ready);
+    const leat_reply *stat = leat_reply_step(&it);
+    const leat_reply *now = leat_reply_step(&it);
+    const leat_reply *ready = leat_reply_step(&it);
+    const leat_reply *dead = leat_reply_step(&it);
     *o = (leat_queue_stats){ .visible = leat_reply_int(ready),
                              .dead = leat_reply_int(dead),
                              .created_ms = conf.created_ms };
@@ -321,7 +319,7 @@ static leat_code read_stats(void *arg, const leat_reply *r, leat_error *err)
     if (conf.kept.fifo) /* ready holds groups: what is nowhere else */
         o->visible = o->sent - o->acked - o->in_flight - o->delayed - o->dead -
                      o->expired - o->purged - o->lost;
-    o->oldest_ms = age(leat_reply_bytes(leat_reply_next(dead)),
+    o->oldest_ms = age(leat_reply_bytes(leat_reply_step(&it)),
                        leat_reply_int(now));
     return LEAT_OK;
 }

@@ -22,6 +22,7 @@ enum {
 typedef struct names {
     char **p;
     size_t n, room;
+    leat__junk junk;
     leat_error err;
 } names;
 
@@ -34,6 +35,10 @@ typedef struct shard_scan {
 
 static bool add_name(names *s, leat_bytes name)
 {
+    if (!leat__name_is(name)) {
+        leat__junk_note(&s->junk, name);
+        return true;
+    }
     if (s->n == s->room) {
         size_t room = s->room ? 2 * s->room : 64;
         char **p = leat__realloc(s->p, room * sizeof *p, &s->err);
@@ -60,8 +65,8 @@ static void on_page(void *arg, const leat_reply *r, const leat_error *e)
         s->to->err = *e;
         return;
     }
-    const leat_reply *next = leat_reply_first(r);
-    leat_bytes cursor = next ? leat_reply_bytes(next) : leat_str("");
+    leat_reply_iter it = leat_reply_each(r);
+    leat_bytes cursor = leat_reply_bytes(leat_reply_step(&it));
     if (leat_reply_len(r) != 2 || cursor.n == 0 || cursor.n >= CURSOR) {
         leat__fail(&s->to->err, LEAT_EPROTO,
                    "a scan of the queues was answered strangely");
@@ -69,11 +74,10 @@ static void on_page(void *arg, const leat_reply *r, const leat_error *e)
     }
     snprintf(s->cursor, CURSOR, "%.*s", (int)cursor.n, (const char *)cursor.p);
     s->over = strcmp(s->cursor, "0") == 0;
-    const leat_reply *page = leat_reply_next(next),
-                     *at = leat_reply_first(page);
-    size_t n = leat_reply_len(page);
-    for (size_t i = 0; i < n && add_name(s->to, leat_reply_bytes(at)); i++)
-        at = leat_reply_next(at);
+    leat_reply_iter page = leat_reply_each(leat_reply_step(&it));
+    for (const leat_reply *at; (at = leat_reply_step(&page));)
+        if (!add_name(s->to, leat_reply_bytes(at)))
+            return;
 }
 
 /* A page of each shard that has more; *more: does any? */
@@ -142,6 +146,8 @@ leat_code leat_queue_list(leat_client *c, const char *prefix,
         rc = leat__prefix_check(prefix, err);
     if (rc == LEAT_OK)
         rc = ask_shards(c, prefix, &s, err);
+    if (rc == LEAT_OK)
+        leat__junk_tell(&s.junk, "the queues", &c->opts.log);
     if (rc == LEAT_OK && s.n > 0)
         qsort(s.p, s.n, sizeof *s.p, by_name);
     for (size_t i = 0; rc == LEAT_OK && i < s.n; i++)

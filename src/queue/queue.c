@@ -171,15 +171,12 @@ leat_code leat__conf_read(const leat_reply *fields, queue_conf *out,
                           leat_error *err)
 {
     size_t n = leat_reply_len(fields);
-    const leat_reply *at = leat_reply_first(fields);
+    leat_reply_iter it = leat_reply_each(fields);
     *out = (queue_conf){ 0 };
     if (n % 2 != 0)
         return leat__fail(err, LEAT_EPROTO, "the settings are half");
-    for (size_t i = 0; i < n; i += 2) {
-        const leat_reply *value = leat_reply_next(at);
-        read_field(out, leat_reply_bytes(at), value);
-        at = leat_reply_next(value);
-    }
+    for (const leat_reply *at; (at = leat_reply_step(&it));)
+        read_field(out, leat_reply_bytes(at), leat_reply_step(&it));
     out->there = out->created_ms > 0;
     return LEAT_OK;
 }

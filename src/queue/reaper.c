@@ -92,11 +92,10 @@ static void on_expired(void *arg, const leat_reply *r, const leat_error *e)
     }
     if (leat_reply_len(r) < 3)
         return;
-    const leat_reply *at = leat_reply_first(r);
-    t->moved = leat_reply_int(at);
-    at = leat_reply_next(at);
-    t->next_ms = leat_reply_int(at);
-    t->ours = leat_reply_int(leat_reply_next(at)) == 1;
+    leat_reply_iter it = leat_reply_each(r);
+    t->moved = leat_reply_int(leat_reply_step(&it));
+    t->next_ms = leat_reply_int(leat_reply_step(&it));
+    t->ours = leat_reply_int(leat_reply_step(&it)) == 1;
     t->done = true;
     if (leat__told_copy(NULL, &t->heard, r, NULL) != LEAT_OK)
         t->heard.n = 0; /* events less */

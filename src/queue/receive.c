@@ -35,12 +35,12 @@ static leat_code read_taken(void *arg, const leat_reply *r, leat_error *err)
     leat_code rc = leat__queue_expect(r, 1, err);
     if (rc != LEAT_OK)
         return rc;
-    const leat_reply *first = leat_reply_first(r);
-    if (leat_reply_int(first) < 0 || leat_reply_len(r) < 2)
+    int64_t first = leat_reply_int(leat_reply_at(r, 0));
+    if (first < 0 || leat_reply_len(r) < 2)
         return leat__queue_refused(t->q, r, err);
-    int64_t second = leat_reply_int(leat_reply_next(first));
-    t->more = leat_reply_int(first) == 1;
-    t->next_ms = leat_reply_int(first) == 2 ? second : -1;
+    int64_t second = leat_reply_int(leat_reply_at(r, 1));
+    t->more = first == 1;
+    t->next_ms = first == 2 ? second : -1;
     t->hidden_ms = second;
     leat_queue_batch_free(t->batch); /* of an answer without proof */
     t->batch = leat__batch_read_as(t->q->profile, r, t->q->fifo, t->dead, err);

@@ -170,8 +170,8 @@ static leat_code read_sent(void *arg, const leat_reply *r, leat_error *err)
     leat_code rc = leat__queue_expect(r, 1, err);
     if (rc != LEAT_OK)
         return rc;
-    const leat_reply *at = leat_reply_first(r);
-    int64_t how = leat_reply_int(at);
+    leat_reply_iter it = leat_reply_each(r);
+    int64_t how = leat_reply_int(leat_reply_step(&it));
     size_t n = leat_reply_len(r);
     if (how == -2 && n == 3) { /* the limit was changed */
         s->max = (size_t)leat_reply_int(leat_reply_at(r, 2));
@@ -180,12 +180,10 @@ static leat_code read_sent(void *arg, const leat_reply *r, leat_error *err)
     }
     if (how != 0 || n < 2)
         return leat__queue_refused(s->q, r, err);
-    at = leat_reply_next(at);
-    s->hidden_ms = leat_reply_int(at);
-    for (size_t i = 2; i + 1 < n; i += 2) {
-        const leat_reply *which = leat_reply_next(at);
-        at = leat_reply_next(which);
-        mark_duplicate(s, leat_reply_int(which), leat_reply_bytes(at));
+    s->hidden_ms = leat_reply_int(leat_reply_step(&it));
+    while (it.left >= 2) {
+        int64_t which = leat_reply_int(leat_reply_step(&it));
+        mark_duplicate(s, which, leat_reply_bytes(leat_reply_step(&it)));
     }
     return LEAT_OK;
 }

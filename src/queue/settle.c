@@ -79,14 +79,15 @@ static leat_code read_settled(void *arg, const leat_reply *r, leat_error *err)
     leat_code rc = leat__queue_expect(r, 0, err);
     if (rc != LEAT_OK)
         return rc;
-    const leat_reply *at = leat_reply_first(r);
-    bool all = leat_reply_len(r) < s->valid ||
-               leat_reply_kind(at) != LEAT_REPLY_INT;
+    leat_reply_iter it = leat_reply_each(r);
+    bool all = leat_reply_kind(it.at) != LEAT_REPLY_INT;
+    if (!all && it.left < s->valid)
+        return leat__queue_expect(r, SIZE_MAX, err);
     for (size_t i = 0; i < s->n && !all; i++) {
         if (s->outcome[i] == LEAT_EINVAL)
             continue;
-        s->outcome[i] = leat_reply_int(at) == 1 ? LEAT_OK : LEAT_ESTALE;
-        at = leat_reply_next(at);
+        bool done = leat_reply_int(leat_reply_step(&it)) == 1;
+        s->outcome[i] = done ? LEAT_OK : LEAT_ESTALE;
     }
     return LEAT_OK;
 }

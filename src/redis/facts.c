@@ -174,13 +174,11 @@ static void on_claim(void *arg, const leat_reply *r, const leat_error *e)
 static void on_config(void *arg, const leat_reply *r, const leat_error *e)
 {
     struct asking *a = arg;
-    size_t n = e ? 0 : leat_reply_len(r);
-    const leat_reply *at = n ? leat_reply_first(r) : NULL;
-    for (size_t i = 0; i + 1 < n; i += 2) {
-        const leat_reply *value = leat_reply_next(at);
-        leat__facts_config(leat_reply_bytes(at), leat_reply_bytes(value),
+    leat_reply_iter it = leat_reply_each(e ? NULL : r);
+    while (it.left >= 2) {
+        leat_bytes name = leat_reply_bytes(leat_reply_step(&it));
+        leat__facts_config(name, leat_reply_bytes(leat_reply_step(&it)),
                            a->out);
-        at = i + 3 < n ? leat_reply_next(value) : NULL;
     }
 }
 

@@ -40,9 +40,11 @@ static void confirm(leat_conn *c, const leat_reply *r)
     leat__conn_tell(c, fn, arg, r, NULL);
 }
 
-static void deliver(leat_conn *c, const leat_reply *channel)
+/* The channel and the body are the last two. */
+static void deliver(leat_conn *c, const leat_reply *r)
 {
-    const leat_reply *body = leat_reply_next(channel);
+    const leat_reply *channel = leat_reply_at(r, r->n - 2);
+    const leat_reply *body = leat_reply_at(r, r->n - 1);
     c->pushes++;
     if (c->push_fn)
         c->push_fn(c->push_arg, leat_reply_bytes(channel),
@@ -57,11 +59,10 @@ bool leat__pubsub_take(leat_conn *c, const leat_reply *r)
     if (!asked || r->n < 3)
         return false;
 
-    const leat_reply *kind = leat_reply_first(r);
-    if (is(kind, "message") && r->n == 3)
-        deliver(c, leat_reply_next(kind));
-    else if (is(kind, "pmessage") && r->n == 4)
-        deliver(c, leat_reply_next(leat_reply_next(kind)));
+    const leat_reply *kind = leat_reply_at(r, 0);
+    if ((is(kind, "message") && r->n == 3) ||
+        (is(kind, "pmessage") && r->n == 4))
+        deliver(c, r);
     else if (is_confirmation(kind) && r->n == 3)
         confirm(c, r);
     else

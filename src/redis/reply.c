@@ -67,14 +67,21 @@ size_t leat_reply_len(const leat_reply *r)
     return r ? r->n : 0;
 }
 
-const leat_reply *leat_reply_first(const leat_reply *r)
+leat_reply_iter leat_reply_each(const leat_reply *r)
 {
-    return r && r->n > 0 ? r + 1 : NULL;
+    size_t n = leat_reply_len(r);
+    return (leat_reply_iter){ .at = n > 0 ? r + 1 : NULL, .left = n };
 }
 
-const leat_reply *leat_reply_next(const leat_reply *r)
+/* The last element does not move on: behind it may be no node. */
+const leat_reply *leat_reply_step(leat_reply_iter *it)
 {
-    return r ? r + r->span : NULL;
+    if (it->left == 0)
+        return NULL;
+    const leat_reply *e = it->at;
+    if (--it->left > 0)
+        it->at = e + e->span;
+    return e;
 }
 
 const leat_reply *leat_reply_at(const leat_reply *r, size_t i)

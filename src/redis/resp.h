@@ -5,7 +5,8 @@
  * an aggregate follow it directly, and `span` tells how many nodes a value
  * covers with all that is inside it.  So a reply of any shape is two pieces of
  * memory, the received bytes and the nodes, and walking it is pointer
- * arithmetic: first = r + 1, next = r + r->span.
+ * arithmetic: first = r + 1, next = r + r->span.  Only reply.c does that:
+ * everybody else walks with leat_reply_each, which knows the end.
  *
  * The decoder is incremental and iterative.  It appends a node when the bytes
  * of that node have arrived, never for what a count announces, so its memory

@@ -56,12 +56,11 @@ static const leat_reply *field(const leat_reply *r, const char *name)
     leat_reply_type t = leat_reply_kind(r);
     if (t != LEAT_REPLY_ARRAY && t != LEAT_REPLY_MAP)
         return NULL;
-    const leat_reply *key = leat_reply_first(r);
-    for (size_t i = 0; i + 1 < leat_reply_len(r); i += 2) {
-        const leat_reply *value = leat_reply_next(key);
+    leat_reply_iter it = leat_reply_each(r);
+    for (const leat_reply *key; (key = leat_reply_step(&it));) {
+        const leat_reply *value = leat_reply_step(&it);
         if (is_text(key, name))
             return value;
-        key = leat_reply_next(value);
     }
     return NULL;
 }
@@ -99,15 +98,14 @@ size_t leat__sentinel_read_replicas(const leat_reply *r, leat_node *out,
     size_t n = 0;
     if (leat_reply_kind(r) != LEAT_REPLY_ARRAY)
         return 0;
-    const leat_reply *one = leat_reply_first(r);
-    for (size_t i = 0; i < leat_reply_len(r); i++) {
+    leat_reply_iter it = leat_reply_each(r);
+    for (const leat_reply *one; (one = leat_reply_step(&it));) {
         leat_node node;
         if (read_replica(one, &node)) {
             if (n < room)
                 out[n] = node;
             n++;
         }
-        one = leat_reply_next(one);
     }
     return n;
 }

@@ -136,13 +136,11 @@ static bool is_list(const leat_reply *r)
 /* The value of a name in a map, or in an array that alternates. */
 static const leat_reply *field(const leat_reply *map, const char *name)
 {
-    size_t n = is_list(map) ? leat_reply_len(map) : 0;
-    const leat_reply *at = leat_reply_first(map);
-    for (size_t i = 0; i + 1 < n; i += 2) {
-        const leat_reply *value = leat_reply_next(at);
+    leat_reply_iter it = leat_reply_each(is_list(map) ? map : NULL);
+    for (const leat_reply *at; (at = leat_reply_step(&it));) {
+        const leat_reply *value = leat_reply_step(&it);
         if (leat_bytes_eq(leat_reply_bytes(at), leat_str(name)))
             return value;
-        at = leat_reply_next(value);
     }
     return NULL;
 }
@@ -171,8 +169,8 @@ static leat_code slots_node(leat__slots *m, const leat_reply *r,
     leat__slots_node node = { .master = primary < 0, .primary = primary };
     if (!is_list(r) || leat_reply_len(r) < 2)
         return bad(err, "a node that is none");
-    const leat_reply *host = leat_reply_first(r);
-    const leat_reply *port = leat_reply_next(host);
+    const leat_reply *host = leat_reply_at(r, 0);
+    const leat_reply *port = leat_reply_at(r, 1);
     const leat_reply *ip = field(leat_reply_at(r, 3), "ip");
     if (!set(&node.at, host_of(host, ip, asked), leat_reply_int(port)))
         return bad(err, "an address that is none");
@@ -185,18 +183,16 @@ static leat_code slots_range(leat__slots *m, const leat_reply *r,
     size_t n = is_list(r) ? leat_reply_len(r) : 0;
     if (n < 3)
         return bad(err, "a range without a master");
-    const leat_reply *first = leat_reply_first(r);
-    const leat_reply *last = leat_reply_next(first);
-    const leat_reply *at = leat_reply_next(last);
+    leat_reply_iter it = leat_reply_each(r);
+    const leat_reply *first = leat_reply_step(&it);
+    const leat_reply *last = leat_reply_step(&it);
     int master = -1, replica = -1;
-    leat_code rc = slots_node(m, at, asked, -1, &master, err);
+    leat_code rc = slots_node(m, leat_reply_step(&it), asked, -1, &master, err);
     if (rc == LEAT_OK)
         rc = give_range(m, leat_reply_int(first), leat_reply_int(last), master,
                         err);
-    for (size_t i = 3; i < n && rc == LEAT_OK; i++) {
-        at = leat_reply_next(at);
+    for (const leat_reply *at; rc == LEAT_OK && (at = leat_reply_step(&it));)
         rc = slots_node(m, at, asked, master, &replica, err);
-    }
     return rc;
 }
 
@@ -204,11 +200,9 @@ leat_code leat__slots_read(leat__slots *m, const leat_reply *slots,
                            const leat__address *asked, leat_error *err)
 {
     leat_code rc = is_list(slots) ? LEAT_OK : bad(err, "the wrong form");
-    const leat_reply *r = leat_reply_first(slots);
-    for (size_t i = 0; rc == LEAT_OK && i < leat_reply_len(slots); i++) {
+    leat_reply_iter it = leat_reply_each(slots);
+    for (const leat_reply *r; rc == LEAT_OK && (r = leat_reply_step(&it));)
         rc = slots_range(m, r, asked, err);
-        r = leat_reply_next(r);
-    }
     if (rc != LEAT_OK)
         leat__slots_release(m);
     return rc;
@@ -239,13 +233,12 @@ static leat_code shard_master(leat__slots *m, const leat_reply *nodes,
                               leat_error *err)
 {
     leat__slots_node best = { 0 }, node;
-    const leat_reply *r = leat_reply_first(nodes);
-    for (size_t i = 0; i < leat_reply_len(nodes); i++) {
+    leat_reply_iter it = leat_reply_each(nodes);
+    for (const leat_reply *r; (r = leat_reply_step(&it));) {
         if (!shard_node(&node, r, asked, tls))
             return bad(err, "an address that is none");
         if (node.master && (!best.master || (best.failing && !node.failing)))
             best = node;
-        r = leat_reply_next(r);
     }
     *master = -1;
     return best.master ? add(m, &best, master, err) : LEAT_OK;
@@ -256,8 +249,8 @@ static leat_code shard_others(leat__slots *m, const leat_reply *nodes,
                               leat_error *err)
 {
     leat_code rc = LEAT_OK;
-    const leat_reply *r = leat_reply_first(nodes);
-    for (size_t i = 0; rc == LEAT_OK && i < leat_reply_len(nodes); i++) {
+    leat_reply_iter it = leat_reply_each(nodes);
+    for (const leat_reply *r; rc == LEAT_OK && (r = leat_reply_step(&it));) {
         leat__slots_node node;
         int index;
         if (!shard_node(&node, r, asked, tls))
@@ -265,7 +258,6 @@ static leat_code shard_others(leat__slots *m, const leat_reply *nodes,
         node.master = false;
         node.primary = master;
         rc = add(m, &node, &index, err);
-        r = leat_reply_next(r);
     }
     return rc;
 }
@@ -278,13 +270,11 @@ static leat_code shard(leat__slots *m, const leat_reply *r,
         return bad(err, "a shard that is none");
     int master = -1;
     leat_code rc = shard_master(m, nodes, asked, tls, &master, err);
-    const leat_reply *at = leat_reply_first(slots);
-    for (size_t i = 0;
-         rc == LEAT_OK && master >= 0 && i < leat_reply_len(slots); i += 2) {
-        const leat_reply *last = leat_reply_next(at);
-        rc = give_range(m, leat_reply_int(at), leat_reply_int(last), master,
-                        err);
-        at = leat_reply_next(last);
+    leat_reply_iter it = leat_reply_each(slots);
+    while (rc == LEAT_OK && master >= 0 && it.left > 0) {
+        int64_t first = leat_reply_int(leat_reply_step(&it));
+        int64_t last = leat_reply_int(leat_reply_step(&it));
+        rc = give_range(m, first, last, master, err);
     }
     if (rc == LEAT_OK)
         rc = shard_others(m, nodes, asked, tls, master, err);
@@ -296,11 +286,9 @@ leat_code leat__slots_read_shards(leat__slots *m, const leat_reply *shards,
                                   leat_error *err)
 {
     leat_code rc = is_list(shards) ? LEAT_OK : bad(err, "the wrong form");
-    const leat_reply *r = leat_reply_first(shards);
-    for (size_t i = 0; rc == LEAT_OK && i < leat_reply_len(shards); i++) {
+    leat_reply_iter it = leat_reply_each(shards);
+    for (const leat_reply *r; rc == LEAT_OK && (r = leat_reply_step(&it));)
         rc = shard(m, r, asked, tls, err);
-        r = leat_reply_next(r);
-    }
     if (rc != LEAT_OK)
         leat__slots_release(m);
     return rc;

@@ -142,9 +142,9 @@ void leat__tx_abort(leat_conn *c, const leat_error *e)
 
 static void finish_each(leat_conn *c, const leat_reply *r)
 {
-    const leat_reply *one = leat_reply_first(r);
-    for (uint32_t i = 0; i < c->tx_count; i++, one = leat_reply_next(one))
-        answer_one(c, c->tx[i].fn, c->tx[i].arg, one);
+    leat_reply_iter it = leat_reply_each(r);
+    for (uint32_t i = 0; i < c->tx_count; i++)
+        answer_one(c, c->tx[i].fn, c->tx[i].arg, leat_reply_step(&it));
     c->tx_count = 0;
 }
 

@@ -97,11 +97,11 @@ static leat_code load_fields(filling *f, const leat_reply *pairs,
     leat_fields *in = f->b->fields;
     size_t n = leat_reply_len(pairs) / 2;
     leat_code rc = leat__fields_next(in, n, err);
-    const leat_reply *r = leat_reply_first(pairs);
+    leat_reply_iter it = leat_reply_each(pairs);
     for (size_t i = 0; i < n && rc == LEAT_OK; i++) {
-        const leat_reply *value = leat_reply_next(r);
-        rc = leat_fields_add(in, moved(&f->m, r), moved(&f->m, value), err);
-        r = leat_reply_next(value);
+        leat_bytes name = moved(&f->m, leat_reply_step(&it));
+        leat_bytes value = moved(&f->m, leat_reply_step(&it));
+        rc = leat_fields_add(in, name, value, err);
     }
     return rc;
 }
@@ -202,16 +202,13 @@ static leat_code add_element(filling *f, const leat_reply *r,
 {
     leat_position id;
     size_t want = f->counts ? 3 : 2;
-    const leat_reply *text = leat_reply_first(r);
+    leat_reply_iter it = leat_reply_each(r);
+    const leat_reply *text = leat_reply_step(&it);
     if (leat_reply_len(r) < want ||
         !leat__stream_id_parse(leat_reply_bytes(text), &id))
         return LEAT_OK;
-    const leat_reply *pairs = leat_reply_next(text);
-    int64_t count = 1;
-    if (f->counts) {
-        count = leat_reply_int(pairs);
-        pairs = leat_reply_next(pairs);
-    }
+    int64_t count = f->counts ? leat_reply_int(leat_reply_step(&it)) : 1;
+    const leat_reply *pairs = leat_reply_step(&it);
     void *has = leat__stream_held_get(held, id);
     if (count < 1 || leat_reply_kind(pairs) != LEAT_REPLY_ARRAY ||
         (has && has != LEAT__STREAM_PARKED))
@@ -255,8 +252,8 @@ leat_code leat__stream_batch_fill(stream_batch *b, const leat_codec *codec,
                         sizeof *b->entries, err);
     if (rc == LEAT_OK)
         rc = copy_bytes(b, entries, &f.m, err);
-    const leat_reply *r = leat_reply_first(entries);
-    for (size_t i = 0; i < n && rc == LEAT_OK; i++, r = leat_reply_next(r))
+    leat_reply_iter it = leat_reply_each(entries);
+    for (const leat_reply *r; rc == LEAT_OK && (r = leat_reply_step(&it));)
         rc = add_element(&f, r, held, err);
     if (rc != LEAT_OK)
         empty(b);

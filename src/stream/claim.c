@@ -145,8 +145,8 @@ static void note_stolen(stream_source *s, leat_position id, int64_t count)
 /* Look at each [id, state, fields] before they are delivered together. */
 static void sort_taken(stream_source *s, const leat_reply *items)
 {
-    const leat_reply *r = leat_reply_first(items);
-    for (size_t i = 0; i < leat_reply_len(items); i++, r = leat_reply_next(r)) {
+    leat_reply_iter it = leat_reply_each(items);
+    for (const leat_reply *r; (r = leat_reply_step(&it));) {
         leat_bytes text = leat_reply_bytes(leat_reply_at(r, 0));
         int64_t state = leat_reply_int(leat_reply_at(r, 1));
         leat_position id;
@@ -261,11 +261,11 @@ static leat_position read_page(stream_source *s, const leat_reply *page,
                                stream_take_kind kind)
 {
     leat_position id = { 0 }, next = at_end;
-    const leat_reply *r = leat_reply_first(page);
+    leat_reply_iter it = leat_reply_each(page);
     int64_t min = kind == STREAM_TAKE_OWN ? 0 : s->opts.idle_ms;
     size_t n = leat_reply_len(page);
     s->take_count = 0;
-    for (size_t i = 0; i < n; i++, r = leat_reply_next(r)) {
+    for (const leat_reply *r; (r = leat_reply_step(&it));) {
         if (!leat__stream_id_parse(leat_reply_bytes(leat_reply_at(r, 0)), &id))
             continue;
         next = leat__stream_id_after(id);
@@ -460,16 +460,15 @@ static leat_bytes dead_name(const stream_source *s, const leat_reply *r)
 {
     leat_bytes name = { 0 };
     int64_t pending = -1, idle = 0;
-    const leat_reply *key = leat_reply_first(r);
-    for (size_t i = 0; i + 1 < leat_reply_len(r); i += 2) {
-        const leat_reply *value = leat_reply_next(key);
+    leat_reply_iter it = leat_reply_each(r);
+    for (const leat_reply *key; (key = leat_reply_step(&it));) {
+        const leat_reply *value = leat_reply_step(&it);
         if (leat_bytes_eq(leat_reply_bytes(key), leat_str("name")))
             name = leat_reply_bytes(value);
         else if (leat_bytes_eq(leat_reply_bytes(key), leat_str("pending")))
             pending = leat_reply_int(value);
         else if (leat_bytes_eq(leat_reply_bytes(key), leat_str("idle")))
             idle = leat_reply_int(value);
-        key = leat_reply_next(value);
     }
     bool dead = pending == 0 && idle > 2 * s->opts.idle_ms &&
                 !leat_bytes_eq(name, s->consumer) &&
@@ -480,14 +479,13 @@ static leat_bytes dead_name(const stream_source *s, const leat_reply *r)
 static void on_consumers(void *arg, const leat_reply *r, const leat_error *err)
 {
     stream_source *s = arg;
-    const leat_reply *one = leat_reply_first(r);
+    leat_reply_iter it = leat_reply_each(r);
     leat__buf names = { 0 };
     size_t found = 0;
     if (over(s, err))
         return;
-    for (size_t i = 0; i < leat_reply_len(r) && found < SWEPT; i++) {
-        leat_bytes name = dead_name(s, one);
-        one = leat_reply_next(one);
+    while (it.left > 0 && found < SWEPT) {
+        leat_bytes name = dead_name(s, leat_reply_step(&it));
         if (name.n == 0)
             continue;
         if (leat__buf_add(&names, name.p, name.n, NULL) != LEAT_OK ||

@@ -141,22 +141,39 @@ static void on_xack(void *arg, const leat_reply *r, const leat_error *err)
         finish_chain(s, e, NULL);
 }
 
+/* Is there a number for each of n?  If not, nobody knows what was done. */
+static bool answers(const leat_reply *r, size_t n, leat_error *why)
+{
+    if (leat_reply_kind(r) == LEAT_REPLY_ARRAY && leat_reply_len(r) == n)
+        return true;
+    leat__fail(why, LEAT_EUNKNOWN, "the server answered EVALSHA strangely");
+    return false;
+}
+
+static size_t chained(const stream_entry *e)
+{
+    size_t n = 0;
+    for (; e; e = e->next)
+        n++;
+    return n;
+}
+
 /* One result for each entry of the chain, in order. */
 static void on_ack(void *arg, const leat_reply *r, const leat_error *err)
 {
     stream_entry *e = arg;
     stream_source *s = e->batch->source;
-    const leat_reply *one = leat_reply_first(r);
+    leat_reply_iter it = leat_reply_each(r);
     tally t = { 0 };
     leat_error why;
 
-    if (err) {
-        failed(s, e, err);
+    if (err || !answers(r, chained(e), &why)) {
+        failed(s, e, err ? err : &why);
         return;
     }
-    for (stream_entry *next; e; e = next, one = leat_reply_next(one)) {
+    for (stream_entry *next; e; e = next) {
         next = e->next;
-        bool acked = leat_reply_int(one) == 1;
+        bool acked = leat_reply_int(leat_reply_step(&it)) == 1;
         if (!acked)
             not_ours(e, &why);
         finish(s, e, acked ? NULL : &why, &t);
@@ -207,18 +224,18 @@ static void on_idle(void *arg, const leat_reply *r, const leat_error *err)
 {
     stream_entry *e = arg;
     stream_source *s = e->batch->source;
-    const leat_reply *one = leat_reply_first(r);
+    leat_reply_iter it = leat_reply_each(r);
     tally t = { 0 };
     leat_error why;
 
-    if (err) {
-        failed(s, e, err);
+    if (err || !answers(r, chained(e), &why)) {
+        failed(s, e, err ? err : &why);
         return;
     }
-    for (stream_entry *next; e; e = next, one = leat_reply_next(one)) {
+    for (stream_entry *next; e; e = next) {
         next = e->next;
         stream_entry kept = *e;
-        int64_t what = leat_reply_int(one);
+        int64_t what = leat_reply_int(leat_reply_step(&it));
         if (what != DONE && what != DELETED)
             not_ours(e, &why);
         t.deleted += what == DELETED;
@@ -393,9 +410,12 @@ static void extend_done(stream_extend *x, const leat_error *err)
 static void on_extend(void *arg, const leat_reply *r, const leat_error *err)
 {
     stream_extend *x = arg;
-    const leat_reply *one = leat_reply_first(r);
-    for (size_t i = 0; !err && i < x->n; i++, one = leat_reply_next(one)) {
-        bool kept = leat_reply_int(one) == DONE;
+    leat_reply_iter it = leat_reply_each(r);
+    leat_error why;
+    if (!err && !answers(r, x->n, &why))
+        err = &why;
+    for (size_t i = 0; !err && i < x->n; i++) {
+        bool kept = leat_reply_int(leat_reply_step(&it)) == DONE;
         stream_entry *e = leat__stream_held_get(&x->s->held, x->id[i]);
         x->outcome[i] = kept ? LEAT_OK : LEAT_ESTALE;
         if (kept && e && e != LEAT__STREAM_PARKED)

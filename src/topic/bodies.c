@@ -93,14 +93,12 @@ static leat__held *complete(consumer *c, leat__held *stub,
 static void take_in(struct leat__bodies *b, const leat_reply *r)
 {
     part *p = b->p;
-    const leat_reply *value = leat_reply_first(r);
+    leat_reply_iter it = leat_reply_each(r);
     leat_error e;
     for (size_t i = 0; i < b->n; i++) {
         leat__held *h = b->held[i];
-        if (!h->msg) {
-            h = complete(p->c, h, value, &e);
-            value = leat_reply_next(value);
-        }
+        if (!h->msg)
+            h = complete(p->c, h, leat_reply_step(&it), &e);
         if (!h) {
             drop(b->held + i, b->n - i);
             leat__read_failed(p->c, p, &e);

@@ -37,6 +37,7 @@ typedef struct part {
     leat_position end;   /* the newest to be shown, without follow      */
     leat_reply *page;
     const leat_reply *entry; /* the next of the page                    */
+    leat_reply_iter rest;    /* those behind it                          */
     leat_position id;        /* its id                                  */
     size_t left;             /* entries of the page, with this one      */
     bool dry;                /* had nothing when asked last             */
@@ -78,7 +79,7 @@ static leat_code range(leat_browse *b, const part *p, const char *command,
 static bool look(part *p)
 {
     return leat_reply_len(p->entry) >= 2 &&
-           leat__position_parse(leat_reply_bytes(leat_reply_first(p->entry)),
+           leat__position_parse(leat_reply_bytes(leat_reply_at(p->entry, 0)),
                                 &p->id);
 }
 
@@ -107,7 +108,8 @@ static leat_code fetch(leat_browse *b, part *p, leat_error *err)
         return code;
     p->left = leat_reply_len(p->page);
     p->dry = p->left == 0;
-    p->entry = p->dry ? NULL : leat_reply_first(p->page);
+    p->rest = leat_reply_each(p->page);
+    p->entry = leat_reply_step(&p->rest);
     if (p->dry) {
         drop_page(p);
     } else if (!look(p)) {
@@ -251,7 +253,7 @@ static void pass(leat_browse *b)
         drop_page(p);
         return;
     }
-    p->entry = leat_reply_next(p->entry);
+    p->entry = leat_reply_step(&p->rest);
     if (!look(p))
         drop_page(p); /* read again from here */
 }
@@ -321,7 +323,7 @@ static leat_code find_ends(leat_browse *b, leat_error *err)
                      err);
         if (code == LEAT_OK && leat_reply_len(r) > 0)
             (void)leat__position_parse(
-                leat_reply_bytes(leat_reply_first(leat_reply_first(r))),
+                leat_reply_bytes(leat_reply_at(leat_reply_at(r, 0), 0)),
                 &p->end);
         leat_reply_free(r);
     }
@@ -340,7 +342,7 @@ static leat_code step_back(leat_browse *b, part *p, leat_position *id,
                            1, &r, err);
     *found = code == LEAT_OK && leat_reply_len(r) > 0 &&
              leat__position_parse(
-                 leat_reply_bytes(leat_reply_first(leat_reply_first(r))), id);
+                 leat_reply_bytes(leat_reply_at(leat_reply_at(r, 0), 0)), id);
     leat_reply_free(r);
     return code;
 }

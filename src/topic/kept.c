@@ -195,17 +195,13 @@ static int64_t next_look(const part *p, const leat_reply *wait, int64_t now_ns)
 static void take_all(part *p, const leat_reply *r)
 {
     leat_error e = { 0 };
-    size_t n = leat_reply_len(r);
     int64_t now = leat__now_ns();
-    const leat_reply *at = leat_reply_first(r);
-    leat__kept_look(p, next_look(p, at, now));
-    at = leat_reply_next(at);
-    (void)number(at, &p->kept.total);
-    for (size_t i = 2; i < n && !p->gone; i++) {
-        at = leat_reply_next(at);
-        if (take_one(p, at, &e) == LEAT_ENOMEM)
+    leat_reply_iter it = leat_reply_each(r);
+    leat__kept_look(p, next_look(p, leat_reply_step(&it), now));
+    (void)number(leat_reply_step(&it), &p->kept.total);
+    while (it.left > 0 && !p->gone)
+        if (take_one(p, leat_reply_step(&it), &e) == LEAT_ENOMEM)
             break;
-    }
     if (e.code == LEAT_OK)
         return;
     leat__drive_failed(p->c, &e, "fetching what is due again");

@@ -46,7 +46,7 @@ static leat_position entry_id(const leat_reply *entry)
 {
     leat_position at = { 0 };
     if (leat_reply_len(entry) > 0)
-        (void)leat__position_parse(leat_reply_bytes(leat_reply_first(entry)),
+        (void)leat__position_parse(leat_reply_bytes(leat_reply_at(entry, 0)),
                                    &at);
     return at;
 }
@@ -147,9 +147,10 @@ static void on_cursor(void *arg, const leat_reply *r, const leat_error *err)
         keep_first(a->all, err);
     if (err || leat_reply_len(r) != 6)
         return;
-    const leat_reply *c = leat_reply_first(r), *n = leat_reply_next(c);
-    const leat_reply *m = leat_reply_next(n), *s = leat_reply_next(m);
-    const leat_reply *t = leat_reply_next(s);
+    leat_reply_iter it = leat_reply_each(r);
+    const leat_reply *c = leat_reply_step(&it), *n = leat_reply_step(&it);
+    const leat_reply *m = leat_reply_step(&it), *s = leat_reply_step(&it);
+    const leat_reply *t = leat_reply_step(&it);
     to->begun = leat__position_parse(leat_reply_bytes(c), &to->cursor);
     to->count_known = to->begun && leat_reply_bytes(n).n > 0;
     to->count = (uint64_t)leat_reply_int(n);
@@ -157,7 +158,7 @@ static void on_cursor(void *arg, const leat_reply *r, const leat_error *err)
         to->mark = to->cursor;
     to->settled = keep_text(a->all, leat_reply_bytes(s));
     to->attempts = keep_text(a->all, leat_reply_bytes(t));
-    to->detached_ms = leat_reply_int(leat_reply_next(t));
+    to->detached_ms = leat_reply_int(leat_reply_step(&it));
 }
 
 static void on_lease(void *arg, const leat_reply *r, const leat_error *err)
@@ -167,12 +168,13 @@ static void on_lease(void *arg, const leat_reply *r, const leat_error *err)
         keep_first(a->all, err);
     if (err || leat_reply_len(r) != 4)
         return;
-    const leat_reply *o = leat_reply_first(r), *e = leat_reply_next(o);
-    const leat_reply *w = leat_reply_next(e);
+    leat_reply_iter it = leat_reply_each(r);
+    const leat_reply *o = leat_reply_step(&it), *e = leat_reply_step(&it);
+    const leat_reply *w = leat_reply_step(&it);
     a->to->nonce = keep_text(a->all, leat_reply_bytes(o));
     a->to->epoch = (uint64_t)leat_reply_int(e);
     a->to->why = keep_text(a->all, leat_reply_bytes(w));
-    a->to->when_ms = leat_reply_int(leat_reply_next(w));
+    a->to->when_ms = leat_reply_int(leat_reply_step(&it));
 }
 
 /* ---- numbers ---------------------------------------------------------- */

@@ -237,16 +237,13 @@ static void read_facts(const leat_reply *r, leat__log_facts *f)
     *f = (leat__log_facts){ .there = leat_reply_len(r) >= FACTS };
     if (!f->there)
         return;
-    const leat_reply *at = leat_reply_first(r);
-    f->length = (uint64_t)leat_reply_int(at);
-    at = leat_reply_next(at);
-    (void)leat__id_parse(leat_reply_bytes(at), &f->last);
-    at = leat_reply_next(at);
-    (void)leat__id_parse(leat_reply_bytes(at), &f->first);
-    at = leat_reply_next(at);
-    f->counted = read_number(leat_reply_bytes(at), &f->added);
-    at = leat_reply_next(at);
-    f->counted &= leat__id_parse(leat_reply_bytes(at), &f->deleted);
+    leat_reply_iter it = leat_reply_each(r);
+    f->length = (uint64_t)leat_reply_int(leat_reply_step(&it));
+    (void)leat__id_parse(leat_reply_bytes(leat_reply_step(&it)), &f->last);
+    (void)leat__id_parse(leat_reply_bytes(leat_reply_step(&it)), &f->first);
+    f->counted = read_number(leat_reply_bytes(leat_reply_step(&it)), &f->added);
+    f->counted &= leat__id_parse(leat_reply_bytes(leat_reply_step(&it)),
+                                 &f->deleted);
 }
 
 /* What the i-th id of the answer was found to be. */

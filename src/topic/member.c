@@ -133,6 +133,7 @@ static part *part_of(consumer *c, uint32_t index)
     other_key(p, &p->later_key, "later", NULL);
     other_key(p, &p->laters_key, "laters", NULL);
     other_key(p, &p->since_key, "since", NULL);
+    other_key(p, &p->joined_key, "joined", NULL);
     p->slot = (int)leat__crc16_slot(leat__key_bytes(&p->log));
     leat__part_meters_init(p);
     return c->parts[index] = p;
@@ -333,9 +334,12 @@ static leat_code send_take(consumer *c, const leat__group_action *a,
         return leat__fail(err, LEAT_ENOMEM, "no memory for a partition");
     if (a->from_dead)
         leat__nonce_format(&a->from, from);
-    const leat_bytes keys[] = { leat__key_bytes(&p->lease),
-                                leat__key_bytes(&p->cursor),
-                                leat__key_bytes(&p->log) };
+    const leat_bytes keys[] = {
+        leat__key_bytes(&p->lease),    leat__key_bytes(&p->cursor),
+        leat__key_bytes(&p->log),      leat__key_bytes(&p->joined_key),
+        leat__key_bytes(&p->kept_key), leat__key_bytes(&p->due_key),
+        leat__key_bytes(&p->lane_key)
+    };
     const leat_bytes args[] = { leat_str(c->nonce),
                                 leat_str(from),
                                 leat_str(c->start),
@@ -345,8 +349,9 @@ static leat_code send_take(consumer *c, const leat__group_action *a,
                                     ? leat__id_format(p->reached, reached)
                                     : leat_mem("", 0),
                                 leat_str(a->superseded ? "superseded" : "dead"),
+                                leat_str(c->facts.u),
                                 leat__arg_int(highest, (int64_t)c->highest) };
-    return leat__script_send(c->cmd, &leat__script_topic_take, keys, 3, args, 8,
+    return leat__script_send(c->cmd, &leat__script_topic_take, keys, 7, args, 9,
                              &(leat_send_opts){ .fn = on_taken, .arg = p },
                              err);
 }
@@ -440,17 +445,17 @@ static leat_code read_records(consumer *c, const leat_reply *r, size_t *count,
     leat_code rc = grow_records(c, n, err);
     if (rc != LEAT_OK)
         return rc;
-    const leat_reply *at = n ? leat_reply_first(r) : NULL;
+    leat_reply_iter it = leat_reply_each(r);
     for (size_t i = 0; i < n; i++) {
         leat__group_record *to = &c->records[*count];
-        const leat_reply *text = leat_reply_next(at);
+        const leat_reply *at = leat_reply_step(&it);
+        const leat_reply *text = leat_reply_step(&it);
         if (leat__nonce_parse(leat_reply_bytes(at), &to->nonce)) {
             to->text = leat_reply_bytes(text);
             ++*count;
         } else if (leat_bytes_eq(leat_reply_bytes(at), leat_str("paused"))) {
             paused = true;
         }
-        at = leat_reply_next(text);
     }
     pause_group(c, paused);
     return LEAT_OK;

@@ -124,7 +124,7 @@ static void note_beats(reading *x, const leat_reply *r)
     leat_bytes nonce;
     const leat_reply *text = NULL;
     if (leat__pairs_next(&p, &nonce, &text)) {
-        x->now_ms = leat_reply_int(leat_reply_first(r));
+        x->now_ms = leat_reply_int(leat_reply_at(r, 0));
         x->to->paused_ms = leat_reply_int(text);
     }
     while (leat__pairs_next(&p, &nonce, &text)) {
@@ -152,7 +152,7 @@ static leat_code read_records(reading *x, leat_conn *conn, const leat__key *key,
                               NULL, &r, err);
         if (code != LEAT_OK || leat_reply_len(r) < 2)
             break;
-        leat_bytes next = leat_reply_bytes(leat_reply_first(r));
+        leat_bytes next = leat_reply_bytes(leat_reply_at(r, 0));
         snprintf(cursor, sizeof cursor, "%.*s", (int)next.n,
                  (const char *)next.p);
         code = add_members(x, leat_reply_at(r, 1), err);

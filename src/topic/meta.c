@@ -31,17 +31,19 @@ static leat_code unreadable(const char *name, const char *what,
 enum { FACTS = 4, VALUES = FACTS + LEAT__RETENTION_FIELDS };
 
 /* From the values of the hash. */
-static leat_code read_meta(const char *name, const leat_reply *r,
+static leat_code read_meta(const char *name, leat_reply_iter values,
                            leat__topic_meta *out, leat_error *err)
 {
-    const leat_reply *partitioner = leat_reply_next(r);
-    const leat_reply *created = leat_reply_next(partitioner);
-    const leat_reply *updated = leat_reply_next(created);
-    int64_t n = leat_reply_int(r);
+    const leat_reply *partitions = leat_reply_step(&values);
+    const leat_reply *partitioner = leat_reply_step(&values);
+    const leat_reply *created = leat_reply_step(&values);
+    const leat_reply *updated = leat_reply_step(&values);
+    int64_t n = leat_reply_int(partitions);
     leat_bytes bad;
     *out = (leat__topic_meta){ 0 };
     if (n < 1 || n > LEAT_PARTITIONS_MAX)
-        return unreadable(name, "partition count", leat_reply_bytes(r), err);
+        return unreadable(name, "partition count", leat_reply_bytes(partitions),
+                          err);
     if (!leat__partitioner_find(leat_reply_bytes(partitioner),
                                 &out->partitioner))
         return unreadable(name, "partitioner", leat_reply_bytes(partitioner),
@@ -49,7 +51,7 @@ static leat_code read_meta(const char *name, const leat_reply *r,
     out->partitions = (uint32_t)n;
     out->created_ms = leat_reply_int(created);
     out->updated_ms = leat_reply_int(updated);
-    if (!leat__retention_read(leat_reply_next(updated), &out->retention, &bad))
+    if (!leat__retention_read(values, &out->retention, &bad))
         return unreadable(name, "retention", bad, err);
     return LEAT_OK;
 }
@@ -108,14 +110,13 @@ leat_code leat__topic_lookup(leat_client *c, const char *prefix,
     leat_code rc = call(c, argv, 2 + VALUES, LEAT_REPLY_ARRAY, &r, err);
     if (rc != LEAT_OK)
         return rc;
-    const leat_reply *first = leat_reply_first(r);
     if (leat_reply_len(r) != VALUES)
         rc = leat__fail(err, LEAT_EPROTO,
                         "the server answered HMGET strangely");
-    else if (leat_reply_kind(first) == LEAT_REPLY_NIL)
+    else if (leat_reply_kind(leat_reply_at(r, 0)) == LEAT_REPLY_NIL)
         rc = look_for_stream(c, name, out, err);
     else
-        rc = read_meta(name, first, out, err);
+        rc = read_meta(name, leat_reply_each(r), out, err);
     leat_reply_free(r);
     return rc;
 }
@@ -146,10 +147,10 @@ leat_code leat__topic_make(leat_client *c, const char *prefix, const char *name,
         c, argv, WORDS, &(leat_call_opts){ .idempotent = again }, &r, err);
     if (rc != LEAT_OK)
         return rc;
-    const leat_reply *first = leat_reply_first(r);
-    if (leat_reply_len(r) == 1 + VALUES) {
-        *made = leat_reply_int(first) == 1;
-        rc = read_meta(name, leat_reply_next(first), out, err);
+    leat_reply_iter it = leat_reply_each(r);
+    if (it.left == 1 + VALUES) {
+        *made = leat_reply_int(leat_reply_step(&it)) == 1;
+        rc = read_meta(name, it, out, err);
     } else {
         rc = leat__fail(err, LEAT_EPROTO, "the server answered EVAL strangely");
     }

@@ -199,11 +199,10 @@ void leat__park_forget(part *p, settled_line *open)
 static void take_page(part *p, const leat_reply *r)
 {
     leat_error e;
-    size_t n = leat_reply_len(r);
-    const leat_reply *at = leat_reply_first(r);
-    for (size_t i = 1; i < n; i++) {
+    leat_reply_iter it = leat_reply_each(r);
+    (void)leat_reply_step(&it);
+    for (const leat_reply *at; (at = leat_reply_step(&it));) {
         uint64_t lane;
-        at = leat_reply_next(at);
         if (!leat__lane_parse(leat_reply_bytes(at), &lane) || lane == 0)
             continue;
         if (!leat__blocks_add(&p->blocks, lane, &e)) {

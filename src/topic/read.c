@@ -87,6 +87,11 @@ static void take_entries(part *p, const leat_reply *entries, uint32_t max,
     size_t all = leat_reply_len(entries);
     if (p->bodies)
         return; /* what they belong to comes first, and then this again */
+    if (leat_reply_kind(entries) != LEAT_REPLY_ARRAY) {
+        leat__fail(&e, LEAT_EPROTO, "the server answered XREAD strangely");
+        leat__read_failed(c, p, &e);
+        return;
+    }
     size_t n = leat__chunk_fill(&c->chunks, c->topic->opts.codec, entries,
                                 c->held, max, &e);
     if (c->chunks.stubs)
@@ -117,20 +122,27 @@ void leat__read_failed(consumer *c, part *p, const leat_error *e)
 }
 
 /* The streams of a reply: a map's pairs, or an array of pairs. */
-static const leat_reply *stream_of(const leat_reply *at, bool map,
-                                   const leat_reply **entries)
+typedef struct streams {
+    leat_reply_iter rest;
+    bool map;
+    const leat_reply *key, *entries; /* of the one at hand */
+} streams;
+
+static bool next_stream(streams *s)
 {
-    const leat_reply *key = map ? at : leat_reply_first(at);
-    *entries = leat_reply_next(key);
-    return map ? leat_reply_next(*entries) : leat_reply_next(at);
+    const leat_reply *one = leat_reply_step(&s->rest);
+    s->key = s->map ? one : leat_reply_at(one, 0);
+    s->entries = s->map ? leat_reply_step(&s->rest) : leat_reply_at(one, 1);
+    return one != NULL;
 }
 
-static size_t streams(const leat_reply *r, bool *map)
+static streams streams_of(const leat_reply *r)
 {
-    *map = leat_reply_kind(r) == LEAT_REPLY_MAP;
-    if (*map)
-        return leat_reply_len(r) / 2;
-    return leat_reply_kind(r) == LEAT_REPLY_ARRAY ? leat_reply_len(r) : 0;
+    leat_reply_type kind = leat_reply_kind(r);
+    bool map = kind == LEAT_REPLY_MAP;
+    return (streams){ .rest = leat_reply_each(
+                          map || kind == LEAT_REPLY_ARRAY ? r : NULL),
+                      .map = map };
 }
 
 /* ---- a partition by itself -------------------------------------------- */
@@ -203,9 +215,10 @@ static void grow_appetite(part *p, uint32_t n, size_t bytes)
 
 static const leat_reply *last_of(const leat_reply *entries)
 {
-    const leat_reply *last = leat_reply_first(entries);
-    for (size_t i = 1; i < leat_reply_len(entries); i++)
-        last = leat_reply_next(last);
+    const leat_reply *last = NULL;
+    leat_reply_iter it = leat_reply_each(entries);
+    for (const leat_reply *e; (e = leat_reply_step(&it));)
+        last = e;
     return last;
 }
 
@@ -220,10 +233,10 @@ static void read_ahead(part *p, const leat_reply *entries, uint32_t room,
         p->appetite = 0;
         return;
     }
-    const leat_reply *first = leat_reply_first(entries);
-    leat_bytes last = leat_reply_bytes(leat_reply_first(last_of(entries)));
-    leat_bytes begin = leat_reply_bytes(leat_reply_first(first));
-    if (!leat__id_parse(last, &from))
+    const leat_reply *first = leat_reply_at(entries, 0);
+    leat_bytes last = leat_reply_bytes(leat_reply_at(last_of(entries), 0));
+    leat_bytes begin = leat_reply_bytes(leat_reply_at(first, 0));
+    if (!leat__id_parse(last, &from) || begin.n == 0)
         return;
     grow_appetite(p, all,
                   (size_t)((const char *)last.p - (const char *)begin.p));
@@ -238,7 +251,6 @@ static void on_read(void *arg, const leat_reply *r, const leat_error *e)
     part *p = arg;
     consumer *c = p->c;
     uint32_t asked = p->asked;
-    bool map;
 
     p->reading = false;
     p->asked = 0;
@@ -249,16 +261,15 @@ static void on_read(void *arg, const leat_reply *r, const leat_error *e)
     }
     if (leat__part_epoch(p) != p->read_epoch || p->doubtful)
         return;
-    const leat_reply *entries;
-    if (streams(r, &map) == 0) {
+    streams s = streams_of(r);
+    if (!next_stream(&s)) {
         p->caught_up = true;
         p->appetite = 0;
         return;
     }
-    (void)stream_of(leat_reply_first(r), map, &entries);
     uint32_t room = room_for(c, p);
-    read_ahead(p, entries, room, asked);
-    take_entries(p, entries, room < asked ? room : asked, asked);
+    read_ahead(p, s.entries, room, asked);
+    take_entries(p, s.entries, room < asked ? room : asked, asked);
 }
 
 static void read_on(consumer *c, int64_t now_ns)
@@ -300,33 +311,27 @@ static void take_waited(part *p, const leat_reply *entries, uint32_t asked)
 
 void leat__read_came(part *p, const leat_reply *r, uint32_t asked)
 {
-    const leat_reply *entries;
-    bool map;
-    if (streams(r, &map) == 0)
-        return;
-    (void)stream_of(leat_reply_first(r), map, &entries);
-    take_waited(p, entries, asked);
+    streams s = streams_of(r);
+    if (next_stream(&s))
+        take_waited(p, s.entries, asked);
 }
 
 /* Streams come in the order in which they were asked for. */
 static void on_waited(void *arg, const leat_reply *r, const leat_error *e)
 {
     consumer *c = arg;
-    bool map;
 
     if (e && e->code != LEAT_ECONN && e->code != LEAT_EUNKNOWN)
         leat__read_failed(c, NULL, e);
-    size_t n = e ? 0 : streams(r, &map);
-    const leat_reply *at = n ? leat_reply_first(r) : NULL, *entries;
-    for (uint32_t i = 0; n > 0 && i < c->blk_count; i++) {
+    streams s = streams_of(e ? NULL : r);
+    bool more = next_stream(&s);
+    for (uint32_t i = 0; more && i < c->blk_count; i++) {
         part *p = c->blk_set[i].part;
-        const leat_reply *key = map ? at : leat_reply_first(at);
-        if (!leat_bytes_eq(leat_reply_bytes(key), leat__key_bytes(&p->log)))
+        if (!leat_bytes_eq(leat_reply_bytes(s.key), leat__key_bytes(&p->log)))
             continue;
-        at = stream_of(at, map, &entries);
-        n--;
         if (still_ours(c, i))
-            take_waited(p, entries, c->blk_asked);
+            take_waited(p, s.entries, c->blk_asked);
+        more = next_stream(&s);
     }
     end_wait(c);
 }

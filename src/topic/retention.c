@@ -206,17 +206,16 @@ static bool read_value(int field, const leat_reply *r, int64_t *out)
     return *out != 0 || leat_bytes_eq(leat_reply_bytes(r), leat_str("0"));
 }
 
-bool leat__retention_read(const leat_reply *r, leat_retention *out,
+bool leat__retention_read(leat_reply_iter it, leat_retention *out,
                           leat_bytes *bad)
 {
     int64_t v[LEAT__RETENTION_FIELDS];
     for (int i = 0; i < LEAT__RETENTION_FIELDS; i++) {
+        const leat_reply *r = leat_reply_step(&it);
         if (!read_value(i, r, &v[i])) {
             *bad = leat_reply_bytes(r);
             return false;
         }
-        if (i + 1 < LEAT__RETENTION_FIELDS)
-            r = leat_reply_next(r);
     }
     *out = from_values(v);
     *bad = leat_mem(NULL, 0);
@@ -302,7 +301,7 @@ static void take_in(leat_topic *t, const leat_reply *r)
     leat_bytes bad;
     if (leat_reply_len(r) != LEAT__RETENTION_FIELDS)
         return;
-    if (leat__retention_read(leat_reply_first(r), &new, &bad)) {
+    if (leat__retention_read(leat_reply_each(r), &new, &bad)) {
         pthread_mutex_lock(&t->lock);
         leat__retention_set(&t->retention, &new);
         pthread_mutex_unlock(&t->lock);

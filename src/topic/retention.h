@@ -45,7 +45,7 @@ void leat__retention_pairs(
 
 /* From so many values in a row, the first given; nil where a topic has none.
  * False: another version wrote what this one does not know, *bad. */
-bool leat__retention_read(const leat_reply *first, leat_retention *out,
+bool leat__retention_read(leat_reply_iter values, leat_retention *out,
                           leat_bytes *bad);
 
 #define LEAT__RETENTION_NS INT64_C(5000000000) /* how often it is to be read */

@@ -96,8 +96,9 @@ static void take_in(part *p, const leat_reply *r)
     int64_t v[6];
     if (leat_reply_len(r) != 6)
         return;
+    leat_reply_iter it = leat_reply_each(r);
     for (size_t i = 0; i < 6; i++)
-        v[i] = leat_reply_int(leat_reply_at(r, i));
+        v[i] = leat_reply_int(leat_reply_step(&it));
     p->sampled[LEAT__SAMPLE_MESSAGES] = v[0];
     p->sampled[LEAT__SAMPLE_LAG] = lag(p, v[1]);
     p->sampled[LEAT__SAMPLE_OLDEST] = v[2];

@@ -108,11 +108,10 @@ static void moved(const saving *s, const leat_reply *r)
     part *p = s->part;
     bool news = s->upto >= p->moves.known;
     leat__settle_carried(p, s->upto);
-    size_t n = news ? leat_reply_len(r) : 0;
-    const leat_reply *at = n ? leat_reply_first(r) : NULL;
-    for (size_t i = 1; i < n; i++) {
+    leat_reply_iter it = leat_reply_each(news ? r : NULL);
+    (void)leat_reply_step(&it);
+    for (const leat_reply *at; (at = leat_reply_step(&it));) {
         uint64_t lane;
-        at = leat_reply_next(at);
         if (leat__lane_parse(leat_reply_bytes(at), &lane))
             leat__park_empty(p, lane);
     }

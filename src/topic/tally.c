@@ -75,15 +75,13 @@ static leat_code count_page(walk *w, bool *more, leat_error *err)
     if (code != LEAT_OK)
         return code;
     size_t n = leat_reply_len(r);
-    const leat_reply *entry = n ? leat_reply_first(r) : NULL;
-    for (size_t i = 0; i < n; i++) {
-        (void)leat__position_parse(leat_reply_bytes(leat_reply_first(entry)),
+    leat_reply_iter it = leat_reply_each(r);
+    for (const leat_reply *entry; (entry = leat_reply_step(&it));) {
+        (void)leat__position_parse(leat_reply_bytes(leat_reply_at(entry, 0)),
                                    &w->after);
         w->out->all++;
         w->out->settled += is_settled(&w->at, &w->range, &w->have, w->after);
         w->x->bytes += entry_bytes(entry);
-        if (i + 1 < n)
-            entry = leat_reply_next(entry);
     }
     w->x->counted += n;
     *more = n == COUNT_PAGE;

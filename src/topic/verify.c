@@ -47,7 +47,8 @@ static size_t put(char *to, size_t at, const void *bytes, size_t n)
 {
     size_t room = LEAT__PRINT_BYTES - at;
     n = n < room ? n : room;
-    memcpy(to + at, bytes, n);
+    if (n > 0)
+        memcpy(to + at, bytes, n);
     return at + n;
 }
 
@@ -55,16 +56,15 @@ leat__print leat__verify_print(leat__id id, const leat_reply *entries, size_t i)
 {
     const leat_reply *fields = leat_reply_at(leat_reply_at(entries, i), 1);
     char text[LEAT__PRINT_BYTES], head[LEAT__NUMBER + 4];
-    size_t at = 0, n = leat_reply_len(fields);
-    const leat_reply *f = n ? leat_reply_first(fields) : NULL;
-    for (size_t k = 0; k < n && at < sizeof text; k++) {
+    leat_reply_iter it = leat_reply_each(fields);
+    const leat_reply *f;
+    size_t at = 0;
+    while (at < sizeof text && (f = leat_reply_step(&it))) {
         leat_bytes b = leat_reply_bytes(f);
         int len = snprintf(head, sizeof head, "$%zu\r\n", b.n);
         at = put(text, at, head, (size_t)len);
         at = put(text, at, b.p, b.n);
         at = put(text, at, "\r\n", 2);
-        if (k + 1 < n)
-            f = leat_reply_next(f);
     }
     return (leat__print){ .id = id,
                           .mark = leat__print_mark(leat_mem(text, at)) };

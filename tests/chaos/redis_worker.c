@@ -246,8 +246,8 @@ static size_t read_page(leat_conn *conn, const char *name, struct key *k,
                        NULL, &r, &e) != LEAT_OK)
         worker_die("XRANGE", &e);
     size_t n = leat_reply_len(r);
-    const leat_reply *entry = leat_reply_first(r);
-    for (size_t i = 0; i < n; i++, entry = leat_reply_next(entry)) {
+    leat_reply_iter it = leat_reply_each(r);
+    for (const leat_reply *entry; (entry = leat_reply_step(&it));) {
         leat_bytes id = leat_reply_bytes(leat_reply_at(entry, 0));
         const leat_reply *fields = leat_reply_at(entry, 1);
         write_down(LEDGER_DELIVERY, k,

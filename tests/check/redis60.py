@@ -16,7 +16,8 @@ private server of 7.0 or later.
 
 Checked here are the literals in src/*/lua; tests/integration/redis60.c checks
 what is really sent.  A script for newer servers says `--#needs redis X.Y` in
-its head; one that sends commands it was given says `--#sends what it is given`.
+its head; one that sends commands it was given says `--#sends what it is given`;
+one that uses a newer function only where there is one says `--#asks for redis.f`.
 """
 
 import json
@@ -170,6 +171,7 @@ LUA_NOISE = re.compile(r"--\[\[.*?\]\]|--[^\n]*", re.DOTALL)
 CALL = re.compile(r"\b(?:redis\.p?call|call|try)\s*\(")
 LITERAL = re.compile(r"'((?:\\.|[^'\\])*)'|\"((?:\\.|[^\"\\])*)\"")
 MEMBER = re.compile(r"\bredis\.(\w+)")
+ASKED_FOR = re.compile(r"^--#asks for redis\.(\w+)$", re.MULTILINE)
 
 
 def without_comments(text):
@@ -228,7 +230,8 @@ def script(path, root, table):
         if text.startswith("#!") else []
     code = without_comments(text)
     problems += [f"{where}: redis.{m} is not in 6.0"
-                 for m in sorted(set(MEMBER.findall(code)) - LUA_KNOWN)]
+                 for m in sorted(set(MEMBER.findall(code)) - LUA_KNOWN -
+                                 set(ASKED_FOR.findall(text)))]
     for call in CALL.finditer(code):
         words = words_of(arguments(code, call.end())[0])
         if not words or words[0] is None:
@@ -287,7 +290,9 @@ def self_test(tap, table):
             "src/q/lua/b.lua": "--#needs redis 6.2\n"
             "redis.call('XAUTOCLAIM', KEYS[1])\n",
             "src/q/lua/c.lua": "--#sends what it is given\n"
-            "redis.pcall(unpack(ARGV))\n"}
+            "redis.pcall(unpack(ARGV))\n",
+            "src/q/lua/d.lua": "--#asks for redis.acl_check_cmd\n"
+            "return redis.acl_check_cmd and 1\n"}
     bad = {"src/q/lua/claim.lua": "return redis.call('xautoclaim', KEYS[1])\n",
            "src/q/lua/idle.lua": "return redis.pcall(\"XPENDING\", KEYS[1],\n"
            "    ARGV[1], 'idle', 5, '-', '+', 10)\n",

@@ -41,18 +41,20 @@ static volatile unsigned sink; /* so that reading is not optimised away */
 /* Walks like a caller: every element is reached and every span agrees. */
 static const leat_reply *walk(const leat_reply *r)
 {
-    const leat_reply *e = leat_reply_first(r);
+    const leat_reply *behind = r + 1;
+    leat_reply_iter it = leat_reply_each(r);
     leat_bytes b = leat_reply_bytes(r);
     sink += leat_reply_int(r) != 0 || leat_reply_double(r) > 0;
     for (size_t i = 0; i < b.n; i++)
         sink ^= ((const unsigned char *)b.p)[i];
     for (size_t i = 0; i < leat_reply_len(r); i++) {
-        must(e == leat_reply_at(r, i));
-        e = walk(e);
+        const leat_reply *e = leat_reply_step(&it);
+        must(e == behind && e == leat_reply_at(r, i));
+        behind = walk(e);
     }
-    must(leat_reply_len(r) == 0 || e == leat_reply_next(r));
+    must(leat_reply_step(&it) == NULL && behind == r + r->span);
     must(leat_reply_at(r, leat_reply_len(r)) == NULL);
-    return leat_reply_next(r);
+    return behind;
 }
 
 static void same(const leat_reply *a, const leat_reply *b)

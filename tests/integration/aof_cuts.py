@@ -450,6 +450,10 @@ def queue_take(k):
     yield lot({"fifo": 1}, 3, 0, ["RPUSH", "o:ready", "a", "b"],
               ["RPUSH", "o:g:a", entry(1, group="a"), entry(3, group="a")],
               ["RPUSH", "o:g:b", entry(2, group="b")], work)
+    yield lot({"fifo": 1, "ttl": 5}, 5, 0, ["RPUSH", "o:ready", "a", "c", "b"],
+              ["RPUSH", "o:g:a", entry(1, group="a")],
+              ["RPUSH", "o:g:c", entry(3, group="c")],
+              ["RPUSH", "o:g:b", entry(2, group="b", sent=LATER)], work)
     yield lot({}, 4, 1, ["RPUSH", "o:dead", entry(1, 3), entry(2, 3),
                          entry(3, 3)], ["HSET", "o:why", "id1", "no"])
 

@@ -139,7 +139,7 @@ static inline void bury_logged(const grave *g, char (*ids)[IDS], int n)
     must(leat__script_call(conn, &leat__script_topic_move, key, KEYS, args,
                            (size_t)(SAVE_ARGS + STEP_ARGS * n), &r, err));
     assert_true(
-        leat_bytes_eq(leat_reply_bytes(leat_reply_first(r)), leat_str("1")));
+        leat_bytes_eq(leat_reply_bytes(leat_reply_at(r, 0)), leat_str("1")));
     leat_client_return(client, conn);
     leat_reply_free(ASK(leat_str("DEL"), key[0]));
 }
@@ -151,7 +151,7 @@ static inline void newest_dead(int partition, char out[LEAT_DEAD_ID])
     part_key(key, sizeof key, partition, "dlq", NULL);
     leat_reply *r = ASK(leat_str("XREVRANGE"), leat_str(key), leat_str("+"),
                         leat_str("-"), leat_str("COUNT"), leat_str("1"));
-    leat_bytes id = leat_reply_bytes(leat_reply_first(leat_reply_first(r)));
+    leat_bytes id = leat_reply_bytes(leat_reply_at(leat_reply_at(r, 0), 0));
     snprintf(out, LEAT_DEAD_ID, "%d:%.*s", partition, (int)id.n,
              (const char *)id.p);
     leat_reply_free(r);

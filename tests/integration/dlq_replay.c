@@ -130,7 +130,7 @@ static void the_fields_are_those_of_the_log(void **state)
     log = ASK(leat_str("XRANGE"), leat_str("leat:{t/0}:log"), leat_str("-"),
               leat_str("+"));
     r = due(0, "g");
-    const leat_reply *a = leat_reply_at(leat_reply_first(log), 1);
+    const leat_reply *a = leat_reply_at(leat_reply_at(log, 0), 1);
     const leat_reply *b = leat_reply_at(leat_reply_at(r, 2), 1);
     assert_int_equal(leat_reply_len(a), leat_reply_len(b));
     for (size_t i = 0; i < leat_reply_len(a); i++)

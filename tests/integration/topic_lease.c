@@ -16,6 +16,10 @@
 #define LEASE   "leat:{t/0}:lease:g"
 #define CURSOR  "leat:{t/0}:cur:g"
 #define LOG     "leat:{t/0}:log"
+#define JOINED  "leat:{t/0}:joined"
+#define KEPT    "leat:{t/0}:kept:g"
+#define DUE     "leat:{t/0}:due:g"
+#define LANE    "leat:{t/0}:lane:g"
 #define KEEP    "600000"
 
 static leat_conn *conn;
@@ -63,7 +67,8 @@ static const leat_reply *beat(const char *nonce, const char *record)
 static const leat_reply *take_from(const char *me, const char *dead,
                                    const char *start)
 {
-    return CALL(take, 3, LEASE, CURSOR, LOG, me, dead, start, "g", KEEP);
+    return CALL(take, 7, LEASE, CURSOR, LOG, JOINED, KEPT, DUE, LANE, me, dead,
+                start, "g", KEEP);
 }
 
 static const leat_reply *take(const char *me)
@@ -412,13 +417,14 @@ static void a_position_that_is_none_is_refused_before_any_write(void **state)
     static const char *const bad[] = { "", "5", "a-b", "@", "@-1", "5-" };
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        const leat_bytes b[] = { leat_str(LEASE), leat_str(CURSOR),
-                                 leat_str(LOG),   leat_str(A),
-                                 leat_str(""),    leat_str(bad[i]),
-                                 leat_str("g"),   leat_str(KEEP) };
+        const leat_bytes b[] = {
+            leat_str(LEASE), leat_str(CURSOR), leat_str(LOG),  leat_str(JOINED),
+            leat_str(KEPT),  leat_str(DUE),    leat_str(LANE), leat_str(A),
+            leat_str(""),    leat_str(bad[i]), leat_str("g"),  leat_str(KEEP)
+        };
         const leat_reply *r;
         assert_int_not_equal(leat__script_call(conn, &leat__script_topic_take,
-                                               b, 3, b + 3, 5, &r, NULL),
+                                               b, 7, b + 7, 5, &r, NULL),
                              LEAT_OK);
         assert_int_equal(redis_int(server, "DBSIZE"), 0);
     }
@@ -556,8 +562,8 @@ static void a_lease_keeps_why_its_owner_changed(void **state)
     (void)taken(take_from(B, A, "start"));
     assert_why("dead");
     snprintf(epoch, sizeof epoch, "%s",
-             taken(CALL(take, 3, LEASE, CURSOR, LOG, C, B, "start", "g", KEEP,
-                        "", "superseded")));
+             taken(CALL(take, 7, LEASE, CURSOR, LOG, JOINED, KEPT, DUE, LANE, C,
+                        B, "start", "g", KEEP, "", "superseded")));
     assert_why("superseded");
     assert_int_equal(hand(C, epoch, ""), 1);
     assert_why("handed");
@@ -579,11 +585,10 @@ static int64_t save(const char *epoch)
 static int64_t move(const char *epoch)
 {
     const leat_reply *r = CALL(
-        move, 11, LEASE, CURSOR, LOG, "leat:{t/0}:kept:g", "leat:{t/0}:due:g",
-        "leat:{t/0}:lane:g", "leat:{t/0}:dlq", "leat:{t/0}:bodies",
-        "leat:{t/0}:later", "leat:{t/0}:laters", "leat:{t/0}:since", A, epoch,
-        "5", "7-0", "7-0", "", "", "", "g", KEEP, "0", "255", "", "1", "dead",
-        "7-0", "1", "1", "0", "bad", "");
+        move, 11, LEASE, CURSOR, LOG, KEPT, DUE, LANE, "leat:{t/0}:dlq",
+        "leat:{t/0}:bodies", "leat:{t/0}:later", "leat:{t/0}:laters",
+        "leat:{t/0}:since", A, epoch, "5", "7-0", "7-0", "", "", "", "g", KEEP,
+        "0", "255", "", "1", "dead", "7-0", "1", "1", "0", "bad", "");
     return leat_reply_int(leat_reply_at(r, 0));
 }
 
@@ -615,8 +620,9 @@ static void a_late_save_of_our_own_earlier_lease_does_nothing(void **state)
 static void an_epoch_is_above_all_that_we_know(void **state)
 {
     (void)state;
-    const char *epoch = taken(CALL(take, 3, LEASE, CURSOR, LOG, A, "", "start",
-                                   "g", KEEP, "", "dead", "7000000000000000"));
+    const char *epoch = taken(CALL(take, 7, LEASE, CURSOR, LOG, JOINED, KEPT,
+                                   DUE, LANE, A, "", "start", "g", KEEP, "",
+                                   "dead", "", "7000000000000000"));
     assert_string_equal(epoch, "7000000000000001");
 }
 
@@ -628,8 +634,9 @@ static void a_new_log_is_read_from_before_where_we_were(void **state)
     (void)state;
     redis_do(server, "XADD %s 96000-0 a b", LOG);
     redis_do(server, "XADD %s 130000-0 a b", LOG);
-    const leat_reply *r = CALL(take, 3, LEASE, CURSOR, LOG, A, "", "end", "g",
-                               KEEP, "100000-0", "dead", "0");
+    const leat_reply *r = CALL(take, 7, LEASE, CURSOR, LOG, JOINED, KEPT, DUE,
+                               LANE, A, "", "end", "g", KEEP, "100000-0",
+                               "dead", "", "0");
     keep(from, nth(r, 2));
     assert_string_equal(from, "90000-0");
 }

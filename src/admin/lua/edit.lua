@@ -32,6 +32,8 @@ for i = 2, #ARGV do
     entry[#entry + 1] = ARGV[i]
 end
 -- First what may be refused.
+--#include "redis/may.lua"
+may(DLQ, 'XDEL')
 local now = redis.call('XADD', DLQ, '*', unpack(entry))
 redis.call('XDEL', DLQ, id)
 return now

@@ -25,6 +25,7 @@ local length = redis.call('XLEN', LOG)
 local room = cap > 0 and cap - length or math.huge
 redis.call('HLEN', BODIES) -- is there anything else of these names?
 redis.call('ZCARD', LARGE)
+may(DLQ, 'HDEL HSET XDEL XRANGE ZADD ZRANGEBYSCORE ZREM')
 
 local function republish(id, fields)
     if #redis.call('XRANGE', DLQ, id, id) == 0 then

@@ -12,7 +12,7 @@
 --
 -- in flight -> done.  Asked again, a message that is gone counts as done, unless
 -- by another receipt.  See ack.lua, which does it for one queue.
-local BY_MS = '60000'
+local BY_MS, SETTLE_MAX = '60000', 4096 -- POOL_SETTLE_MAX of pool.h
 local kept = call('MGET', base .. 'clock')[1]
 --#include "queue/clock.lua"
 local work, how = base .. 'work', ARGV[1]
@@ -48,13 +48,24 @@ while i <= #argv do
     i = i + 4 + (lot.fifo and 3 or 2) * n
 end
 
+--#include "redis/may.lua"
+may(KEYS[1], 'ZREM' .. (fifos and ' HDEL LLEN RPUSH' or ''))
+if total > SETTLE_MAX then
+    return redis.error_reply('ERR more than are settled at once')
+end
+
 -- All at once, if all are there: that is seen by changing their deadlines, which
 -- counts, before they are removed, which would not tell which.
-local all = not wrong and
-    try('ZADD', KEYS[1], 'XX', 'CH', unpack(mark)) == total
-if all then
-    call('ZREM', KEYS[1], unpack(members))
-end
+--#include "redis/chunks.lua"
+local marked = 0
+in_chunks(wrong and 0 or 2 * total, function(from, to)
+    local n = try('ZADD', KEYS[1], 'XX', 'CH', unpack(mark, from, to))
+    marked = marked + (type(n) == 'number' and n or 0)
+end)
+local all = not wrong and marked == total
+in_chunks(all and total or 0, function(from, to)
+    call('ZREM', KEYS[1], unpack(members, from, to))
+end)
 local out, o, bad, served, acks = { 0 }, 1, false, {}, {}
 
 -- One by one; those that were there go to `acks`.
@@ -74,7 +85,10 @@ local function look_at(lot, key)
         bad = bad or there == 0
         out[o + j] = there
     end
-    local r = #ids > 0 and try('HDEL', key .. ':body', unpack(ids))
+    local r = true
+    in_chunks(#ids, function(from, to)
+        r = try('HDEL', key .. ':body', unpack(ids, from, to))
+    end)
     if type(r) == 'table' then
         -- It holds something else: they are in flight again, and due now.
         bad = true
@@ -100,7 +114,7 @@ local plain = all and not fifos and not logged and how == '0'
 for l = 1, #lots do
     local lot = lots[l]
     local key, at, n = base .. lot.queue, lot.at, lot.n
-    local r = plain and not lot.several and
+    local r = plain and not lot.several and n <= CHUNK and
         try('HDEL', key .. ':body', unpack(argv, at + n + 1, at + 2 * n))
     if type(r) == 'number' then
         try('HINCRBY', key .. ':stat', 'acked', argv[at])
@@ -125,8 +139,10 @@ if fifos then
     end
 end
 if #served > 0 then
-    out[1] = try('ZADD', work, 'XX', 'CH', unpack(served))
-    out[1] = type(out[1]) == 'number' and out[1] or 0
+    in_chunks(#served, function(from, to)
+        local n = try('ZADD', work, 'XX', 'CH', unpack(served, from, to))
+        out[1] = out[1] + (type(n) == 'number' and n or 0)
+    end)
     if out[1] > 0 and ARGV[3] == '1' then
         try('PUBLISH', sub(base, 1, find(base, ':{q/', 1, true)) .. 'work', '')
     end
@@ -138,11 +154,14 @@ if how == '1' and not logged and #acks > 0 then
     for t = 1, #acks do
         channels[t + 1] = base .. acks[t][1].queue .. ':events'
     end
-    local s = try('PUBSUB', 'NUMSUB', unpack(channels))
-    telling = s.err or try('PUBSUB', 'NUMPAT') ~= 0
-    for k = 2, s.err and 0 or #s, 2 do
-        telling = telling or s[k] ~= 0
-    end
+    telling = try('PUBSUB', 'NUMPAT') ~= 0
+    in_chunks(#channels, function(from, to)
+        local s = try('PUBSUB', 'NUMSUB', unpack(channels, from, to))
+        telling = telling or s.err
+        for k = 2, s.err and 0 or #s, 2 do
+            telling = telling or s[k] ~= 0
+        end
+    end)
 end
 if telling then
 --#include "queue/tell.lua"

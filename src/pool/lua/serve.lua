@@ -22,6 +22,8 @@ local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
 -- received before and came back is given out alone: should it be that which
 -- kills its handler, then no other is blamed.
 local BUSY_MS, WRONG_MS, ROUNDS = 500, 5000, 4
+-- As in pool.h: POOL_QUEUES_MAX, POOL_TURN_MAX, POOL_TAKE_MAX, POOL_CANDIDATES.
+local QUEUES_MAX, TURN_MAX, TAKE_MAX, OWN_MAX = 2000, 256, 4096, 4096
 local AT_ONCE = 33554432 -- bytes that are read and may be left
 local work, byte = base .. 'work', string.byte
 local at_once, each, room = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
@@ -136,18 +138,24 @@ local function take(queue, key, list, stat, head, got, hide, limit)
         end
     end
     if n > 0 then
-        call('HINCRBY', stat, 'recv', text(n))
+        try('HINCRBY', stat, 'recv', text(n))
     end
     call('LTRIM', list, text(all), '-1')
     if n < all then
-        call('HINCRBY', stat, 'lost', all - n)
+        try('HINCRBY', stat, 'lost', all - n)
     end
     return lot
 end
 
-local own = {}
+local own, most = {}, each
 for i = 10, #ARGV, 2 do
-    own[ARGV[i]] = tonumber(ARGV[i + 1])
+    local n = tonumber(ARGV[i + 1])
+    own[ARGV[i]] = n
+    most = n > most and n or most
+end
+if tonumber(ARGV[1]) > QUEUES_MAX or most > TURN_MAX or room > TAKE_MAX or
+    #ARGV > 9 + 2 * OWN_MAX then
+    return redis.error_reply('ERR more than a turn may have')
 end
 
 -- How many of it may be given out now; 0: it was put off or is gone.
@@ -244,6 +252,8 @@ end
 
 call('ZCARD', KEYS[1])
 call('ZCARD', work)
+--#include "redis/may.lua"
+may(KEYS[1], 'HINCRBY LTRIM SET ZADD ZREM')
 call('PERSIST', KEYS[1])
 local want = tonumber(ARGV[1])
 for _ = 1, ROUNDS do
@@ -272,9 +282,10 @@ end
 if #names == 0 then
     return out
 end
-if #due > 0 then
-    call('ZADD', KEYS[1], unpack(due))
-end
+--#include "redis/chunks.lua"
+in_chunks(#due, function(from, to)
+    call('ZADD', KEYS[1], unpack(due, from, to))
+end)
 call('SET', base .. 's:' .. ARGV[2], ARGV[3] .. ' ' ..
      text(now) .. ' ' .. table.concat(names, ' '), 'PX',
      LANE_MS)

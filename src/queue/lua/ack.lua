@@ -31,6 +31,8 @@ if fifo or not call('HGET', key .. ':conf', 'usual') then
 end
 if fifo then
     -- All that can hold something else is looked at before the first write.
+--#include "redis/may.lua"
+    may(key .. ':busy', 'HDEL HINCRBY LLEN MGET RPUSH TIME ZREM')
     call('LLEN', key .. ':ready')
     call('HLEN', key .. ':busy')
     for i = 6 + 2 * n, #argv do
@@ -115,6 +117,9 @@ if telling and not fifo then
     end
 end
 if telling or fifo then
+    if try('TIME').err or try('MGET', base .. 'clock').err then
+        return out -- done, and not told
+    end
     local kept = call('MGET', base .. 'clock')[1]
 --#include "queue/clock.lua"
 --#include "queue/tell.lua"

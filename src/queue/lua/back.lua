@@ -266,6 +266,8 @@ local function expire(limit, how)
     if #due == 0 then
         return 0
     end
+--#include "redis/may.lua"
+    may(KEYS[1], 'HDEL HEXISTS HMGET LLEN LPUSH RPUSH SET ZADD ZRANGE ZREM')
     call('ZREM', KEYS[1], unpack(due))
     save_clock()
     local all = {}

@@ -49,6 +49,9 @@ end
 if not right and how ~= 'hide' then
     return redis.error_reply('WRONGTYPE a key of the queue is something else')
 end
+--#include "redis/may.lua"
+may(KEYS[1], 'LPUSH RPUSH SET ZADD ZREM ZSCORE' ..
+    (c.fifo and ' HDEL HEXISTS LLEN' or ''))
 call('PERSIST', KEYS[1])
 save_clock()
 local till, late = now + tonumber(ARGV[7]), 0

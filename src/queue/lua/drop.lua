@@ -27,6 +27,9 @@ call('HLEN', key .. ':body')
 call('LLEN', key .. ':ready')
 call('LLEN', key .. ':dead')
 call('HLEN', key .. ':busy')
+--#include "redis/may.lua"
+may(key, what == 'end' and 'DEL UNLINK' or what == 'mark' and 'HDEL HSET' or
+    'HDEL LLEN LREM LTRIM RPUSH ZREM')
 
 local function forget(entries)
     local ids = {}

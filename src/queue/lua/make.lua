@@ -15,6 +15,10 @@ local kept = call('MGET', base .. 'clock')[1]
 -- scripts read, all in one: see usual.lua.
 local key = base .. ARGV[1] .. ':conf'
 local there = call('EXISTS', key) == 1
+if ARGV[2] ~= 'find' then
+--#include "redis/may.lua"
+    may(key, 'HDEL HEXISTS HGETALL HMGET HSET SADD SET')
+end
 if ARGV[2] == 'open' and not there then
     call('SADD', base .. 'queues', ARGV[1])
     call('HSET', key, 'created', now, unpack(ARGV, 3))

@@ -24,6 +24,8 @@ for i = 1, #found do
     out[i] = n
 end
 if #ids > 0 then
+--#include "redis/may.lua"
+    may(inflight, 'DEL HDEL ZREM')
     call('HDEL', receipt, unpack(ARGV, 6, last))
     call('ZREM', inflight, unpack(ARGV, 6, last))
     call('ZREM', hidden, unpack(ARGV, 6, last))

@@ -33,6 +33,8 @@ local function reap(limit)
         end
         seen[r] = true
     end
+--#include "redis/may.lua"
+    may(inflight, 'HDEL LPUSH RPUSH ZREM ZRANGE')
     if #due > 0 then
         call('ZREM', inflight, unpack(due))
         call('HDEL', receipt, unpack(due))

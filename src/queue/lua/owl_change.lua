@@ -65,6 +65,8 @@ for i = 9, #ARGV do
     rcs[i] = id and call('HGET', base .. 'msg:' .. id, 'rc')
     seen[r] = true
 end
+--#include "redis/may.lua"
+may(inflight, 'EXISTS HDEL HGET HSET LPUSH RPUSH SET ZADD ZREM ZSCORE')
 call('PERSIST', inflight)
 for i = 9, #ARGV do
     local r, id, n = ARGV[i], ids[i], 1

@@ -9,6 +9,8 @@
 -- any -> dropped.  What redowl received from the dead letters has a receipt and
 -- no deadline, and is dropped with them.
 local what = ARGV[2]
+--#include "redis/may.lua"
+may(inflight, 'LLEN UNLINK ZREM ZSCORE')
 
 local function shorten(list)
     local got = call('LRANGE', list, 0, ARGV[3] - 1)

@@ -4,10 +4,13 @@ local function number(s)
     return n >= 0 and n < 1e15 and n or 0
 end
 
+-- nil: there is none; false: somebody else wrote over it.
 local function fetch(id)
-    local m = call('HMGET', base .. 'msg:' .. id, 'body', 'attrs', 'rc',
+    local m = try('HMGET', base .. 'msg:' .. id, 'body', 'attrs', 'rc',
                    'created_at_ms', 'reason')
-    if not m[1] and not m[4] then
+    if m.err then
+        return false
+    elseif not m[1] and not m[4] then
         return nil
     end
     return { id = id, body = m[1] or '', attrs = m[2] or 'null',

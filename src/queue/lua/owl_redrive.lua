@@ -14,6 +14,8 @@ local was = call('GET', base .. 'lane:' .. ARGV[2])
 if done then
     return { tonumber(done) or 0 }
 end
+--#include "redis/may.lua"
+may(dlq, 'HDEL HLEN HSET LRANGE LTRIM RPUSH SET')
 local got, list = {}, {}
 repeat
     got = call('LRANGE', dlq, 0, ARGV[5] - 1)

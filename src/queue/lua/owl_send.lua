@@ -35,6 +35,8 @@ if done or #new == 0 then
     return out
 end
 
+--#include "redis/may.lua"
+may(ready, 'HSET RPUSH SET ZADD')
 local list = {}
 for j = 1, #new do
     local i = new[j]

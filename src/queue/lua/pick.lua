@@ -52,9 +52,14 @@ local function pick(room)
         if #some == 0 then
             return 0
         end
-        if grouped then
-            for i = 1, #some do
-                call('LLEN', key .. ':g:' .. some[i])
+        -- A group's key that holds something else: an error where nothing was
+        -- written yet, else what was picked so far is the answer.
+        for i = 1, grouped and #some or 0 do
+            local r = try('LLEN', key .. ':g:' .. some[i])
+            if type(r) == 'table' and #old + #worn > 0 then
+                return 0
+            elseif type(r) == 'table' then
+                error(r)
             end
         end
         call('LTRIM', list, #some, -1)
@@ -79,6 +84,9 @@ local function pick(room)
     call('ZCARD', KEYS[1])
     call('LLEN', key .. ':dead')
     call('HLEN', key .. ':busy')
+--#include "redis/may.lua"
+    may(KEYS[1], 'HDEL HINCRBY HMGET HSTRLEN LLEN LPOP LPUSH LTRIM RPUSH SET ' ..
+        'ZADD' .. (grouped and ' HSET' or ''))
     call('PERSIST', KEYS[1])
     local n
     repeat

@@ -42,6 +42,8 @@ for i = 1, #got do
         call('LLEN', key .. ':g:' .. group)
     end
 end
+--#include "redis/may.lua"
+may(key, 'HEXISTS HINCRBY LTRIM RPUSH SET')
 call('LTRIM', key .. ':dead', #got, -1)
 save_clock()
 if fifo then
@@ -51,7 +53,7 @@ if fifo then
 elseif call('RPUSH', key .. ':ready', unpack(list)) == #list then
     wake(queue, key .. ':ready')
 end
-call('HINCRBY', key .. ':stat', 'redriven', #got)
+try('HINCRBY', key .. ':stat', 'redriven', #got)
 for i = 1, #ids do
     try('HDEL', key .. ':why', ids[i][2])
 end

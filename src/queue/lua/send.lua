@@ -17,7 +17,8 @@ local kept, was = both[1], both[2]
 --        [-3] it is a fifo queue
 --
 -- nothing -> ready or delayed.  HINCRBY is refused at maxmemory before anything
--- was done; a key that holds something else undoes what was.
+-- was done; a key that holds something else, or a right that is missing, undoes
+-- what was.
 --
 -- Who waits looks every 5 s at least, and knows then what will be due: of what is
 -- due sooner it is told, whoever sent that.
@@ -61,7 +62,14 @@ local n = (#argv - 5) / 2
 -- Numbers are dear as arguments.
 local stamp = format('%d', now)
 call('HINCRBY', key .. ':stat', 'sent', format('%d', n))
-local r = try('HSET', key .. ':body', unpack(argv, 6))
+local note, r = argv[3] .. ' ' .. age, nil
+if was and sub(was, -#age) == age then
+    r = try('SET', lane, note, 'KEEPTTL')
+else
+    r = try('SET', lane, note, 'PX', LANE_MS)
+end
+local noted = not r.err
+r = noted and try('HSET', key .. ':body', unpack(argv, 6)) or r
 if type(r) == 'number' then
     local rest = '0/' .. stamp .. '/'
     if delay > 0 then
@@ -88,10 +96,15 @@ if type(r) == 'number' then
 end
 if type(r) ~= 'number' then
     call('HINCRBY', key .. ':stat', 'sent', -n)
+    if noted and was then
+        call('SET', lane, was, 'PX', LANE_MS)
+    elseif noted then
+        call('DEL', lane)
+    end
     return r
 end
 if delay > 0 then
-    call('HINCRBY', key .. ':stat', 'late', n)
+    try('HINCRBY', key .. ':stat', 'late', n)
     if delay < SOON_MS then
         try('PUBLISH', key .. ':ready', '')
     end
@@ -100,12 +113,6 @@ elseif r == n then
     if try('ZADD', base .. 'work', 'NX', stamp, queue) == 1 then
         try('PUBLISH', sub(base, 1, find(base, ':{q/', 1, true)) .. 'work', '')
     end
-end
-local note = argv[3] .. ' ' .. age
-if was and sub(was, -#age) == age then
-    call('SET', lane, note, 'KEEPTTL')
-else
-    call('SET', lane, note, 'PX', LANE_MS)
 end
 if ticked then
     call('SET', base .. 'clock', ticked)

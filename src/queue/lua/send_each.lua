@@ -96,6 +96,8 @@ if done or #new == 0 then
     return out
 end
 
+--#include "redis/may.lua"
+may(key, 'HGET HMGET HSET RPUSH SET ZADD')
 call('HINCRBY', key .. ':stat', 'sent', #new)
 save_clock()
 -- See send.lua.

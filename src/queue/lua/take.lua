@@ -78,7 +78,7 @@ if #got == 0 then
         return left and { 2, left } or { 0, hide }
     end
 end
-local spread = false
+local spread, moved = false, false
 local choosy = grouped or (not dead and (ttl > 0 or most > 0))
 if choosy or #got == 0 then
 --#include "queue/tell.lua"
@@ -88,14 +88,19 @@ if choosy or #got == 0 then
         -- What would fail afterwards fails before.
         call('HLEN', key .. ':body')
         call('HLEN', stat)
-        expire(ARGV[7], ARGV[4])
+        -- And what fails all the same is not said with the answer to this,
+        -- which changed something, but to who asks again.
+        moved = expire(ARGV[7], ARGV[4]) > 0 and with_told({ 1, hide })
         got = call('LRANGE', list, 0, max - 1)
     end
     if #got == 0 then
         local left = next_due()
         return with_told(left < 0 and { 0, hide } or { 2, left })
     elseif choosy then
-        local out = pick(max * limit > ROOM and ROOM)
+        local good, out = pcall(pick, max * limit > ROOM and ROOM)
+        if not good then -- before it wrote
+            return moved or error(out)
+        end
         if call('LLEN', list) == 0 then
             try('ZREM', base .. 'work', queue)
         end
@@ -136,33 +141,52 @@ for i = 11, n do
 end
 if n > 0 then
     local r = try('ZADD', KEYS[1], unpack(out, 2, 2 * n + 1))
-    if type(r) == 'table' then
+    if type(r) == 'table' and not moved then
         call('PERSIST', KEYS[1])
         call('ZADD', KEYS[1], unpack(out, 2, 2 * n + 1))
+    elseif type(r) == 'table' then
+        return moved
     end
-    r = try('HINCRBY', stat, dead and 'drecv' or 'recv',
-            n == max and ARGV[5] or n)
-    if type(r) == 'table' then
+    local count = dead and 'drecv' or 'recv'
+    r = try('HINCRBY', stat, count, n == max and ARGV[5] or n)
+    local failed = type(r) == 'table' and 1
+    if not failed then
+        local note = ARGV[3] .. ' ' .. score .. ' ' .. age
+        if was and sub(was, -#age) == age then
+            r = try('SET', lane, note, 'KEEPTTL')
+        else
+            r = try('SET', lane, note, 'PX', LANE_MS)
+        end
+        failed = r.err and 2
+    end
+    if not failed then
+        r = try('LTRIM', list, seen == max and ARGV[5] or seen, '-1')
+        failed = r.err and 3
+    end
+    if failed then
+        -- A key holds something else, or a right is missing: back to where it
+        -- was.
         for i = 1, n do
             call('ZREM', KEYS[1], got[i])
         end
-        return r
+        if failed > 1 then
+            call('HINCRBY', stat, count, -n)
+        end
+        if failed > 2 and was then
+            call('SET', lane, was, 'PX', LANE_MS)
+        elseif failed > 2 then
+            call('DEL', lane)
+        end
+        return moved or r
     end
-end
-call('LTRIM', list, seen == max and ARGV[5] or seen, '-1')
-if n > 0 then
-    local note = ARGV[3] .. ' ' .. score .. ' ' .. age
-    if was and sub(was, -#age) == age then
-        call('SET', lane, note, 'KEEPTTL')
-    else
-        call('SET', lane, note, 'PX', LANE_MS)
-    end
+elseif seen > 0 then
+    call('LTRIM', list, seen, '-1')
 end
 if all < max and all == seen and not dead then
     try('ZREM', base .. 'work', queue)
 end
 if n < seen then
-    call('HINCRBY', stat, 'lost', seen - n)
+    try('HINCRBY', stat, 'lost', seen - n)
 end
 if ticked then
     call('SET', base .. 'clock', ticked)

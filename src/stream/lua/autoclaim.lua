@@ -12,6 +12,8 @@
 --
 -- pending of anybody -> pending of ours, or settled.  XAUTOCLAIM needs no
 -- memory, so no harmless write has to come before it.
+--#include "redis/may.lua"
+may(KEYS[1], 'XPENDING')
 local r = redis.call('XAUTOCLAIM', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4],
     'COUNT', ARGV[5])
 local out, lost = {}, 0

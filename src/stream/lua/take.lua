@@ -14,6 +14,8 @@
 -- needs memory, so no harmless write has to come before them.
 local min, add = tonumber(ARGV[3]), tonumber(ARGV[4])
 local out = {}
+--#include "redis/may.lua"
+may(KEYS[1], 'XACK XCLAIM')
 for i = 5, #ARGV do
     local id = ARGV[i]
     local p = redis.call('XPENDING', KEYS[1], ARGV[1], id, id, 1)[1]

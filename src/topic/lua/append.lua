@@ -5,6 +5,7 @@
 --   bodies  hash    id of an entry -> that value
 --   large   zset    those ids, by their milliseconds
 
+--#include "redis/may.lua"
 local SWEEP = 100
 
 -- What the server says when it refuses a write, as it says it of a command:
@@ -69,6 +70,8 @@ local function append(log, bodies, large, maxlen, fields, body)
     if body then -- is there anything else of that name?
         redis.call('HLEN', bodies)
         redis.call('ZCARD', large)
+        may(bodies, 'HSET ZADD' ..
+            (maxlen > 0 and ' HDEL XRANGE ZRANGEBYSCORE ZREM' or ''))
     end
     local id = redis.pcall('XADD', log, unpack(args))
     if type(id) == 'table' then

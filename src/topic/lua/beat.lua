@@ -48,6 +48,13 @@ else
     write = again == '+'
 end
 
+-- What can fail is looked at before the first write.
+local paused = KEYS[3] and redis.call('GET', KEYS[3])
+if KEYS[2] then
+    redis.call('HLEN', KEYS[2])
+end
+--#include "redis/may.lua"
+may(KEYS[1], 'HGETALL HSET')
 -- First a write that Redis allows when it is full.
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 if write then
@@ -65,7 +72,6 @@ if write then
     end
 end
 local out = redis.call('HGETALL', KEYS[1])
-local paused = KEYS[3] and redis.call('GET', KEYS[3])
 if paused then
     out[#out + 1], out[#out + 2] = 'paused', paused
 end

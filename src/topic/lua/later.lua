@@ -33,6 +33,7 @@ end
 local now = math.floor(now_us() / 1000)
 redis.call('HLEN', KEYS[2]) -- is there anything else of that name?
 redis.call('ZCARD', KEYS[3])
+may(KEYS[2], 'HSET')
 local put = redis.pcall('ZADD', KEYS[1], now + tonumber(ARGV[2]), ARGV[1])
 if type(put) == 'table' then
     return refusal(put.err)

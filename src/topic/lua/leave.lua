@@ -7,6 +7,9 @@
 --
 -- Late it does no harm: a nonce is one life, which does not come back.
 
+if KEYS[2] then -- is there anything else of that name?
+    redis.call('HLEN', KEYS[2])
+end
 local n = redis.call('HDEL', KEYS[1], ARGV[1])
 if KEYS[2] then
     redis.call('HDEL', KEYS[2], ARGV[1])

@@ -12,6 +12,8 @@
 -- of two makers one wins, and both are told what holds.
 local made = 0
 if redis.call('EXISTS', KEYS[1]) == 0 then
+--#include "redis/may.lua"
+    may(KEYS[1], 'HMGET')
     local now = string.format('%.0f', math.floor(now_us() / 1000))
     redis.call('HSET', KEYS[1], 'partitions', ARGV[1], 'partitioner', ARGV[2],
                'created', now, 'updated', now, unpack(ARGV, 3))

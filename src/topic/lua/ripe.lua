@@ -33,6 +33,11 @@ end
 local ahead = redis.call('ZRANGEBYSCORE', since, '(' .. number(now), '+inf',
                          'WITHSCORES', 'LIMIT', 0, most)
 redis.call('HLEN', laters)
+redis.call('HLEN', bodies)
+redis.call('ZCARD', large)
+redis.call('XLEN', log)
+may(laters, 'HGET HSET XADD ZADD ZCARD ZRANGE ZREM ZSCORE' ..
+    (maxlen > 0 and ' XRANGE' or ''))
 if #ahead > 0 then
     redis.call('HDEL', laters, '')
 end

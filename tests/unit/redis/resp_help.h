@@ -71,18 +71,21 @@ static inline const leat_reply *dump(leat__buf *b, const leat_reply *r)
     leat_reply_type kind = leat_reply_kind(r);
     if (kind < LEAT_REPLY_ARRAY) {
         dump_leaf(b, r);
-        return leat_reply_next(r);
+        return r + 1;
     }
     assert_int_equal(leat__buf_str(b, open[kind], NULL), LEAT_OK);
-    const leat_reply *e = leat_reply_first(r);
     const leat_reply *behind = r + 1;
+    leat_reply_iter it = leat_reply_each(r);
     for (size_t i = 0; i < leat_reply_len(r); i++) {
+        const leat_reply *e = leat_reply_step(&it);
+        assert_ptr_equal(e, behind);
         assert_ptr_equal(e, leat_reply_at(r, i));
         if (i > 0)
             assert_int_equal(leat__buf_str(b, " ", NULL), LEAT_OK);
-        behind = e = dump(b, e);
+        behind = dump(b, e);
     }
-    assert_ptr_equal(leat_reply_next(r), behind);
+    assert_null(leat_reply_step(&it));
+    assert_ptr_equal(r + r->span, behind);
     const char *end = kind == LEAT_REPLY_MAP ? "}" : "]";
     assert_int_equal(leat__buf_str(b, end, NULL), LEAT_OK);
     return behind;

@@ -34,8 +34,8 @@ static void null_reads_as_a_null_reply(void **state)
     assert_int_equal(leat_reply_bytes(NULL).n, 0);
     assert_non_null(leat_reply_bytes(NULL).p);
     assert_int_equal(leat_reply_len(NULL), 0);
-    assert_null(leat_reply_first(NULL));
-    assert_null(leat_reply_next(NULL));
+    leat_reply_iter none = leat_reply_each(NULL);
+    assert_null(leat_reply_step(&none));
     assert_null(leat_reply_at(NULL, 0));
     leat_reply_free(NULL);
 }
@@ -107,12 +107,28 @@ static void elements_are_walked_over_what_is_inside_them(void **state)
     (void)state;
     const leat_reply *r = reply("*3\r\n*2\r\n:1\r\n:2\r\n*0\r\n:3\r\n");
     assert_int_equal(leat_reply_len(r), 3);
-    assert_ptr_equal(leat_reply_at(r, 0), leat_reply_first(r));
     assert_int_equal(leat_reply_len(leat_reply_at(r, 1)), 0);
-    assert_null(leat_reply_first(leat_reply_at(r, 1)));
+    assert_null(leat_reply_at(leat_reply_at(r, 1), 0));
     assert_int_equal(leat_reply_int(leat_reply_at(r, 2)), 3);
     assert_null(leat_reply_at(r, 3));
     assert_null(leat_reply_at(leat_reply_at(r, 2), 0));
+}
+
+static void a_walk_ends_at_the_last_element(void **state)
+{
+    (void)state;
+    const leat_reply *r = reply("*3\r\n*2\r\n:1\r\n:2\r\n*0\r\n:3\r\n");
+    leat_reply_iter it = leat_reply_each(r);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(it.left, 3 - i);
+        assert_ptr_equal(leat_reply_step(&it), leat_reply_at(r, i));
+    }
+    for (int i = 0; i < 3; i++)
+        assert_null(leat_reply_step(&it));
+    leat_reply_iter leaf = leat_reply_each(leat_reply_at(r, 2));
+    assert_null(leat_reply_step(&leaf));
+    leat_reply_iter empty = leat_reply_each(leat_reply_at(r, 1));
+    assert_null(leat_reply_step(&empty));
 }
 
 static const char tree[] = "*5\r\n$2\r\nab\r\n*2\r\n+cd\r\n:7\r\n-ef\r\n"
@@ -252,6 +268,7 @@ int main(void)
         cmocka_unit_test(a_double_is_read_from_numbers_and_from_text),
         cmocka_unit_test(bytes_are_what_has_text),
         cmocka_unit_test(elements_are_walked_over_what_is_inside_them),
+        cmocka_unit_test(a_walk_ends_at_the_last_element),
         cmocka_unit_test(a_copy_outlives_the_bytes_it_came_from),
         cmocka_unit_test(a_copy_without_memory_is_null),
         cmocka_unit_test(a_command_is_an_array_of_bulk_strings),

@@ -1,0 +1,227 @@
+"""Scripts that the server refuses to carry on with.
+
+Every script that changes something is run on the states of aof_cuts.py, which
+gives each its cases: at maxmemory, where commands that need memory are refused
+until something was written; with one of its keys after the other holding
+something of another type, as if somebody else had written there; and by a user
+who may not use one after the other of its commands.  A script that fails has
+changed nothing: all keys of the server are compared.  One that goes on has lost
+and doubled no message of a queue: whatever has a body stands in one place, once.
+
+Usage: script_refusals.py [name...]
+"""
+
+import re
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from aof_cuts import CASES, Tap, look_at, scripts, start  # noqa: E402
+from chaos import Rig  # noqa: E402
+from wire import Refused, Wire  # noqa: E402
+
+# What a script may do though it fails: notice that the clock ran back, and take
+# the turn of the reaper.
+PASSING = (":clock", ":reaper")
+# Commands by name: call('GET', ...), redis.pcall('XGROUP', ...), lists of them.
+COMMAND = re.compile(r"""(?:call|try)\(\s*'([A-Z]+)'""")
+
+
+class Case:
+    """One case of one script, alone on the server."""
+
+    def __init__(self, w, name, text, case):
+        before, self.keys, self.args, *more = case
+        self.w, self.name, self.text = w, name, text
+        self.all = more[0] if more else self.keys
+        w.call("FLUSHALL")
+        for words in before:
+            w.call(*words)
+
+    def run(self, w=None):
+        """True: it was done; otherwise why it was not."""
+        try:
+            answer = (w or self.w).call("EVAL", self.text, len(self.keys),
+                                        *self.keys, *self.args)
+        except Refused as e:
+            return str(e)
+        bad = [x for x in answer if isinstance(x, Refused)] \
+            if isinstance(answer, list) else []
+        return str(bad[0]) if bad else True
+
+    def state(self):
+        """All keys, but for counters of 0, times to live and deadlines: what
+        could not be settled may come back at once."""
+        state = {}
+        for key, kind, _, value in look_at(
+                self.w, sorted(self.w.call("KEYS", "*"))):
+            key = key.decode()
+            if key.endswith(PASSING):
+                continue
+            if key.endswith(":stat"):
+                value = {k: v for k, v in value.items() if v != b"0"}
+            if key.endswith(":due"):
+                value = sorted(value[::2])
+            if value:
+                state[key] = (kind, value)
+        return state
+
+
+class Queue:
+    """What a case of a queue has, and where."""
+
+    def __init__(self, case):
+        self.w, self.base = case.w, case.keys[0][:-len("due")]
+
+    def places(self):
+        """Each id that stands somewhere, as often as it does."""
+        w, base = self.w, self.base
+        entries = w.call("LRANGE", base + "o:dead", 0, -1)
+        if w.call("HGET", base + "o:conf", "fifo") != b"1":
+            entries += w.call("LRANGE", base + "o:ready", 0, -1)
+        for group in w.call("KEYS", base + "o:g:*"):
+            entries += w.call("LRANGE", group, 0, -1)
+        due = [x.split(b"/") for x in w.call("ZRANGE", base + "due", 0, -1)]
+        found = [x.split(b"/")[-1] for x in entries]
+        found += [x[-1 if x[0] == b"d" else -2] for x in due if x[1] == b"o"]
+        return sorted(found)
+
+    def strays(self):
+        """What has a body and no place, or more than one."""
+        there = sorted(self.w.call("HKEYS", self.base + "o:body"))
+        found = [x for x in self.places() if x in there]
+        return [] if found == there else [found, there]
+
+
+def is_queue(name):
+    return name.startswith(("queue/", "pool/")) and "/owl_" not in name
+
+
+def judge(case, before, how):
+    after = case.state()
+    if how is not True and after != before:
+        return [f"failed, and changed {k}: {before.get(k)} to {after.get(k)}"
+                for k in sorted(set(before) | set(after))
+                if before.get(k) != after.get(k)] + [how]
+    strays = Queue(case).strays() if is_queue(case.name) else []
+    return [f"strays: {strays}"] if strays else []
+
+
+def at_maxmemory(case):
+    before = case.state()
+    case.w.call("CONFIG", "SET", "maxmemory", 1)
+    how = case.run()
+    case.w.call("CONFIG", "SET", "maxmemory", 0)
+    return judge(case, before, how)
+
+
+def put_wrong(w, key):
+    """Another type under a key; what was there goes aside."""
+    kind = w.call("TYPE", key)
+    if kind != "none":
+        w.call("RENAME", key, key + "-aside")
+    # What the scripts keep as strings they would read as such.
+    w.call(*(["RPUSH", key, "wrong"] if kind == "string"
+             else ["SET", key, "wrong"]))
+    return kind != "none"
+
+
+def with_wrong(case, key):
+    before = case.state()
+    aside = put_wrong(case.w, key)
+    how = case.run()
+    case.w.call("DEL", key)
+    if aside:
+        case.w.call("RENAME", key + "-aside", key)
+    return judge(case, before, how)
+
+
+def denied(case, user, command):
+    """The same by somebody who may do all but one command."""
+    before = case.state()
+    case.w.call("ACL", "SETUSER", "some", "reset", "on", "nopass", "~*", "&*",
+                "+@all", "-" + command.lower())
+    return judge(case, before, case.run(user))
+
+
+def unheard(case, user):
+    """By somebody who may not use a channel."""
+    before = case.state()
+    case.w.call("ACL", "SETUSER", "some", "reset", "on", "nopass", "~*",
+                "resetchannels", "+@all")
+    how = case.run(user)
+    return judge(case, before, how) + ([] if how is True else [how])
+
+
+def all_cases(w, name, text):
+    """The cases, made anew."""
+    for case in CASES[name](name):
+        yield Case(w, name, text, case)
+
+
+def each_case(w, name, text, *values):
+    """Each case with each value, alone on the server."""
+    for value in values:
+        for case in all_cases(w, name, text):
+            yield case, value
+
+
+class Runs:
+    """A script's runs of one kind; what was wrong with them."""
+
+    def __init__(self):
+        self.n, self.bad = 0, []
+
+    def note(self, case, what, wrong):
+        self.n += 1
+        self.bad += [f"{what} {list(case.args)}: {x}" for x in wrong]
+
+
+def check(tap, w, user, name, text):
+    full, types, rights = Runs(), Runs(), Runs()
+    for case in all_cases(w, name, text):
+        full.note(case, "maxmemory", at_maxmemory(case))
+    tap.say(not full.bad, f"{name} at maxmemory does all or nothing",
+            "\n# ".join(full.bad))
+    most = max(len(case.all) for case in all_cases(w, name, text))
+    for case, i in each_case(w, name, text, *range(most)):
+        if i < len(case.all):
+            types.note(case, case.all[i], with_wrong(case, case.all[i]))
+    tap.say(not types.bad, f"{name} changes nothing where a key is wrong",
+            "\n# ".join(types.bad))
+    for case, command in each_case(w, name, text,
+                                   *sorted(set(COMMAND.findall(text)))):
+        rights.note(case, "-" + command, denied(case, user, command))
+    for case in all_cases(w, name, text):
+        rights.note(case, "no channel", unheard(case, user))
+    tap.say(not rights.bad, f"{name} changes nothing where a right is missing",
+            "\n# ".join(rights.bad))
+    return full.n + types.n + rights.n
+
+
+def main():
+    tap, begin, runs = Tap(), time.monotonic(), 0
+    texts, wanted = scripts(), sys.argv[1:] or CASES
+    with Rig() as rig:
+        start(rig, rig.dir / "s", rig.dir)
+        w = Wire(rig.dir / "s")
+        w.call("CONFIG", "SET", "appendonly", "no")
+        w.call("ACL", "SETUSER", "some", "reset", "on", "nopass", "+@all")
+        user = Wire(rig.dir / "s")
+        user.call("AUTH", "some", "any")
+        for name in wanted:
+            runs += check(tap, w, user, name, texts[name])
+        user.close()
+        w.close()
+    print(f"# {runs} runs, {time.monotonic() - begin:.1f} s")
+    print(f"1..{tap.n}")
+    return 1 if tap.bad else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
