@@ -59,8 +59,8 @@
  * A name is no identity: `u`, 64 random bits, tells which queue of that name
  * it is, and where a queue of an earlier version has none, `created` does.
  * Removing, purging, redriving, altering, and a send that is asked again, name
- * the one they mean and leave another alone; what is received and settled is known by
- * its receipt.
+ * the one they mean and leave another alone; what is received and settled is
+ * known by its receipt.
  *
  * A crash of a client leaves messages in flight, which expire; of the server,
  * what its log holds, where a script is whole or not at all.

@@ -60,6 +60,7 @@ struct leat_conn {
     bool asking;    /* ASKING is sent before each command                 */
     bool replica;   /* the server said so when it was connected           */
     int protocol;   /* 2 or 3                                             */
+    int64_t born_ns;
     int64_t timeout_ms;
     leat__proof proof; /* that the client's durability needs          */
 
