@@ -299,6 +299,8 @@ static void answer_plain(leat_conn *c, leat__pending *p, const leat_reply *r)
         return;
     leat_error e;
     leat__server_error(&e, text);
+    if (e.code == LEAT_EAUTH && p->script)
+        leat__error_name_key(&e, leat__script_key(p->script));
     leat__conn_refused(c, text, &e);
     leat__script_forget(p->script);
     leat__conn_tell(c, p->fn, p->arg, r, &e);
