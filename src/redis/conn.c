@@ -59,6 +59,7 @@ leat_conn *leat__conn_new(leat__transport *t, const leat__conn_opts *opts,
     }
     c->forks = leat__fork_count();
     c->protocol = 2;
+    c->born_ns = leat__now_ns();
     c->timeout_ms = opts->timeout_ms;
     leat__resp_init(&c->resp, &opts->limits);
     c->t = t;

@@ -60,6 +60,7 @@ struct leat_conn {
     bool asking;    /* ASKING is sent before each command                 */
     bool replica;   /* the server said so when it was connected           */
     int protocol;   /* 2 or 3                                             */
+    int64_t born_ns;
     int64_t timeout_ms;
     leat__proof proof; /* that the client's durability needs          */
 
@@ -156,6 +157,10 @@ static inline uint32_t leat__conn_waiting(const leat_conn *c)
 {
     return c->tail - c->head;
 }
+
+/* Reads without a look at deadlines and at other connections: poll tells again
+ * of what is left. */
+enum { LEAT__READS_AT_ONCE = 64 };
 
 /* Write without blocking; and read once, with `wait` for a moment: *got is
  * false when there was nothing to read. */
