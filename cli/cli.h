@@ -139,6 +139,7 @@ typedef struct cli {
     value values[MAX_VALUES];
     int value_count;
     bool help;
+    char **words;          /* copies of our arguments */
     struct config *config; /* loaded by settings_load */
     bool color_out, color_err;
 } cli;
@@ -263,12 +264,24 @@ leat_logger report_logger(void);
 
 /* Never print this text again: it becomes *** in every report. */
 void secret_add(const char *text, size_t n);
-void secret_add_url(const char *url);
 
-/* A URL without its password, escaped; malloced. */
+/* ---- URLs (url.c) ----------------------------------------------------- */
+
+bool url_is_embedded(const char *url);
+bool url_is_tls(const char *url);
+bool url_has_secret(const char *url); /* of any kind                    */
+bool url_has_login(const char *url);  /* a password for the server itself */
+/* Never print its secrets again. */
+void secret_add_url(const char *url);
+/* Without its secrets, escaped; malloced. */
 char *url_mask(const char *url);
-/* The URL's password as it stands there; n 0: none. */
-leat_bytes url_password(const char *url);
+/* Overwrite the secrets where they stand; the URL as it was, malloced. */
+char *url_hide(char *url);
+
+/* NAME=VALUE of the environment is none of the business of the programs that
+ * we run; and remove all such. */
+bool variable_is_secret(const char *variable);
+void environment_hide(void);
 
 /* Printable: controls, bidi marks and what is not UTF-8 become \xNN. */
 char *printable(const char *s, size_t n);
@@ -453,7 +466,12 @@ int say_done(cli *c, const char *done, bool dry, const char *remark);
  * those that are. */
 int topic_fail(leat_client *client, const char *topic, const leat_error *err);
 
-/* The same of a group, in cmd_group.c. */
+/* One of a listing could not be shown: may it go on?  One that was removed
+ * meanwhile is not listed, and one that is damaged is told and hides no other;
+ * then *code is set. */
+bool listing_goes_on(const char *name, const leat_error *err, int *code);
+
+/* topic_fail of a group, in cmd_group.c. */
 int group_fail(leat_client *client, const char *topic, const char *name,
                const leat_error *err);
 

@@ -169,17 +169,13 @@ static char *url_from_stdin(void)
 
 static char *url_given(cli *c)
 {
-    char *arg = c->args[1];
+    const char *arg = c->args[1];
     if (strcmp(arg, "-") == 0)
         return url_from_stdin();
-    char *url = copy(arg);
-    leat_bytes secret = url_password(arg);
-    if (secret.n) {
-        memset(arg + ((const char *)secret.p - arg), '*', secret.n);
+    if (url_has_secret(arg))
         hint("others can see a password among the arguments; '-' reads the "
              "URL from stdin");
-    }
-    return url;
+    return copy(arg);
 }
 
 static int check_url(const char *url)
@@ -191,7 +187,7 @@ static int check_url(const char *url)
         "embedded:",
     };
     for (size_t i = 0; url && i < sizeof schemes / sizeof *schemes; i++)
-        if (strncmp(url, schemes[i], strlen(schemes[i])) == 0)
+        if (strncasecmp(url, schemes[i], strlen(schemes[i])) == 0)
             return 0;
     char *shown = url ? url_mask(url) : copy("");
     int code = fail(EXIT_USAGE,

@@ -71,6 +71,7 @@ static int run_editor(const char *path)
     int status = 0;
     pid_t pid = fork();
     if (pid == 0) {
+        environment_hide();
         execl("/bin/sh", "sh", "-c", script, "leat", path, (char *)NULL);
         _exit(127);
     }

@@ -39,7 +39,7 @@ static leat_code list_group(leat_client *client, const char *topic,
 {
     leat_group_info *g = leat_group_describe(client, topic, name, NULL, err);
     if (!g)
-        return err->code == LEAT_ENOENT ? LEAT_OK : err->code;
+        return err->code;
     output_text(out, g->group);
     output_number(out, g->members);
     output_number(out, g->owned);
@@ -49,17 +49,24 @@ static leat_code list_group(leat_client *client, const char *topic,
     return LEAT_OK;
 }
 
-static int list_groups(leat_client *client, const char *topic, output *out)
+/* False: there is nothing to print. */
+static bool list_groups(leat_client *client, const char *topic, output *out,
+                        int *code)
 {
     leat_error err = { 0 };
     leat_topic_info *t = leat_topic_describe(client, topic, NULL, &err);
     leat_topic_info_free(t);
     leat_names *n = t ? leat_group_names(client, topic, NULL, &err) : NULL;
     leat_code got = n ? LEAT_OK : err.code;
-    for (size_t i = 0; n && i < n->count && got == LEAT_OK; i++)
+    for (size_t i = 0; n && i < n->count && got == LEAT_OK; i++) {
         got = list_group(client, topic, n->name[i], out, &err);
+        if (got != LEAT_OK && listing_goes_on(n->name[i], &err, code))
+            got = LEAT_OK;
+    }
     leat_names_free(n);
-    return got == LEAT_OK ? 0 : topic_fail(client, topic, &err);
+    if (got != LEAT_OK)
+        *code = topic_fail(client, topic, &err);
+    return got == LEAT_OK;
 }
 
 int run_group_ls(cli *c)
@@ -70,10 +77,12 @@ int run_group_ls(cli *c)
     leat_client *client = out ? client_open(c, value_text(c, "url"),
                                             "leat-group", &code)
                               : NULL;
-    if (client)
-        code = list_groups(client, c->args[0], out);
+    bool good = client && list_groups(client, c->args[0], out, &code);
     leat_client_close(client);
-    return output_end(out, code);
+    int shown = good ? output_close(out) : 0;
+    if (!good)
+        output_drop(out);
+    return code ? code : shown;
 }
 
 /* ---- one group, in three ways ----------------------------------------- */

@@ -35,7 +35,7 @@ static leat_client *open_with(cli *c, const char *url, const char *what,
 {
     leat_error err = { 0 };
     login who = { 0 };
-    bool embedded = strncmp(url, "embedded:", 9) == 0;
+    bool embedded = url_is_embedded(url);
     if (!embedded && !login_get(c, &who, code)) {
         login_free(&who);
         return NULL;

@@ -240,7 +240,7 @@ static void show(output *out, leat_client *client, const char *url,
                  const seen *what)
 {
     const leat_server *s = &what->server;
-    bool embedded = strncmp(url, "embedded:", 9) == 0;
+    bool embedded = url_is_embedded(url);
     char *dir = embedded ? embedded_dir(url) : NULL;
     long holder = dir ? holder_pid(dir) : 0;
     char *weak = weaknesses(s, &what->durability, embedded, holder != 0);

@@ -165,13 +165,22 @@ static const column ls_columns[] = {
     { "partitioner", COLUMN_TEXT, true }, { "created", COLUMN_TIME, true },
 };
 
-/* A topic that was removed meanwhile is not listed. */
+bool listing_goes_on(const char *name, const leat_error *err, int *code)
+{
+    if (err->code == LEAT_ENOENT)
+        return true;
+    bool damaged = err->code == LEAT_EDECODE || err->code == LEAT_EINVAL;
+    int bad = damaged ? fail(EXIT_DATA, NULL, "%s: %s", name, err->msg) : 0;
+    *code = *code ? *code : bad;
+    return damaged;
+}
+
 static leat_code list_topic(leat_client *client, const char *name, output *out,
                             leat_error *err)
 {
     leat_topic_info *t = leat_topic_describe(client, name, NULL, err);
     if (!t)
-        return err->code == LEAT_ENOENT ? LEAT_OK : err->code;
+        return err->code;
     output_text(out, t->name);
     output_number(out, t->partitions);
     output_number(out, t->entries);
@@ -193,14 +202,20 @@ int run_topic_ls(cli *c)
     leat_error err = { 0 };
     leat_names *n = client ? leat_topic_names(client, NULL, &err) : NULL;
     leat_code got = n ? LEAT_OK : err.code;
-    for (size_t i = 0; n && i < n->count && got == LEAT_OK; i++)
+    for (size_t i = 0; n && i < n->count && got == LEAT_OK; i++) {
         got = list_topic(client, n->name[i], out, &err);
+        if (got != LEAT_OK && listing_goes_on(n->name[i], &err, &code))
+            got = LEAT_OK;
+    }
     if (client && got != LEAT_OK)
         code = fail_with("topic ls", &err, NULL);
-    code = output_end(out, code);
+    bool good = client && got == LEAT_OK;
+    int shown = good ? output_close(out) : 0;
+    if (!good)
+        output_drop(out);
     leat_names_free(n);
     leat_client_close(client);
-    return code;
+    return code ? code : shown;
 }
 
 /* ---- info ------------------------------------------------------------- */

@@ -89,7 +89,7 @@ static bool place(cli *c, char **dir, char **url, int *code)
         *url = dir_url(*dir);
         return true;
     }
-    if (strncmp(u, "embedded:", 9) != 0) {
+    if (!url_is_embedded(u)) {
         char *shown = url_mask(u);
         *code = fail(EXIT_USAGE,
                      "name a directory: --dir DIR, or "

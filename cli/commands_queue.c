@@ -490,7 +490,8 @@ const command queue_commands[] = {
           "LEAT_ATTEMPT (the receives, from 1) and LEAT_HEADER_NAME for "
           "each attribute, in capitals with _ for what is neither letter "
           "nor digit.  What is empty, holds a zero byte or is over 32 KiB "
-          "is left out.\n\n"
+          "is left out.  LEAT_PASSWORD, REDISCLI_AUTH and a LEAT_URL with a "
+          "password are not passed on.\n\n"
           "SIGINT and SIGTERM stop receiving; programs that run may end "
           "within --drain, then they are killed and their messages given "
           "back.  A second signal ends at once.",

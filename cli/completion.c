@@ -160,7 +160,7 @@ static void set_alarm(void)
 
 static bool sleeping(const char *url)
 {
-    if (strncmp(url, "embedded:", 9) != 0)
+    if (!url_is_embedded(url))
         return false;
     char *dir = embedded_dir(url);
     long holder = dir ? holder_pid(dir) : 0;

@@ -195,7 +195,7 @@ static void set_place(vars *v, const sighting *m, const leat_delivery *d)
 static void make_vars(vars *v, const sighting *m, const leat_delivery *d)
 {
     for (char **e = environ; *e; e++)
-        if (!describes_message(*e))
+        if (!describes_message(*e) && !variable_is_secret(*e))
             add_var(v, *e);
     v->own = v->count;
     set_place(v, m, d);

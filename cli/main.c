@@ -60,6 +60,17 @@ static bool needs_no_settings(const command *k)
     return k->hidden || k->run == run_help || k->run == run_completion;
 }
 
+/* A URL may stand where none is expected, and be quoted there; and ps shows our
+ * arguments to everybody.  From here on we read copies. */
+static void hide_arguments(cli *c, int argc, char **argv)
+{
+    c->words = grab((size_t)(argc + 1) * sizeof *c->words);
+    for (int i = 0; i < argc; i++) {
+        secret_add_url(argv[i]);
+        c->words[i] = url_hide(argv[i]);
+    }
+}
+
 static int run(cli *c, int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
@@ -68,10 +79,8 @@ static int run(cli *c, int argc, char **argv)
     }
     c->color_err = term_color(stderr, NULL);
     report_style(c->color_err, false, 0);
-    /* A URL may stand where none is expected, and be quoted there. */
-    for (int i = 1; i < argc; i++)
-        secret_add_url(argv[i]);
-    int code = parse_words(c, argc, argv);
+    hide_arguments(c, argc, argv);
+    int code = parse_words(c, argc, c->words);
     if (code)
         return code;
     set_style(c);

@@ -210,12 +210,6 @@ static bool set_value(parser *p, value *v, const char *shown, char *text)
     v->times++;
     v->origin = FROM_FLAG;
     snprintf(v->where, sizeof v->where, "--%s", v->option->name);
-    if (strcmp(v->option->name, "url") == 0) {
-        /* ps shows our arguments to everybody. */
-        leat_bytes secret = url_password(text);
-        if (secret.n)
-            memset(text + ((const char *)secret.p - text), '*', secret.n);
-    }
     return true;
 }
 

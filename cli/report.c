@@ -117,7 +117,8 @@ static bool misleading(uint32_t ch)
 {
     return ch < 0x20 || (ch >= 0x7f && ch < 0xa0) || ch == 0x61c ||
            (ch >= 0x200b && ch <= 0x200f) || (ch >= 0x2028 && ch <= 0x202e) ||
-           (ch >= 0x2060 && ch <= 0x2069) || ch == 0xfeff;
+           (ch >= 0x2060 && ch <= 0x206f) || ch == 0xfeff ||
+           (ch >= 0xfff9 && ch <= 0xfffb) || (ch >= 0xe0000 && ch <= 0xe007f);
 }
 
 char *printable(const char *s, size_t n)
@@ -277,89 +278,4 @@ int fail_with(const char *what, const leat_error *err, const char *what_to_do)
         what_to_do = answers[err->code].hint;
     return fail(exit_code(err->code), what_to_do, "%s: %s", what,
                 err->msg[0] ? err->msg : leat_code_text(err->code));
-}
-
-/* ---- URLs ------------------------------------------------------------- */
-
-/* Where user and password of a URL stand, also of one that is none: from
- * after "://" (or the start) to the last @ that can belong to them. */
-static leat_bytes userinfo(const char *url)
-{
-    if (strncmp(url, "embedded:", 9) == 0)
-        return leat_mem(url, 0);
-    const char *start = strstr(url, "://");
-    start = start ? start + 3 : url;
-    if (start[0] == '/') /* unix:///path: no authority */
-        return leat_mem(url, 0);
-    const char *at = strrchr(start, '@');
-    return at ? leat_mem(start, (size_t)(at - start)) : leat_mem(url, 0);
-}
-
-/* The value of a query parameter that is a secret, at s; 0: none here. */
-static size_t secret_parameter(const char *s)
-{
-    static const char *const names[] = { "password=", "pass=",  "passwd=",
-                                         "auth=",     "token=", "secret=" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strncasecmp(s, names[i], strlen(names[i])) == 0)
-            return strlen(names[i]);
-    return 0;
-}
-
-leat_bytes url_password(const char *url)
-{
-    leat_bytes who = userinfo(url);
-    const char *colon = who.n ? memchr(who.p, ':', who.n) : NULL;
-    if (colon)
-        return leat_mem(colon + 1,
-                        who.n - (size_t)(colon + 1 - (const char *)who.p));
-    for (const char *s = strchr(url, '?'); s; s = strchr(s + 1, '&')) {
-        size_t n = secret_parameter(s + 1);
-        if (n)
-            return leat_mem(s + 1 + n, strcspn(s + 1 + n, "&#"));
-    }
-    return leat_mem(url, 0);
-}
-
-void secret_add_url(const char *url)
-{
-    leat_bytes password = url_password(url), who = userinfo(url);
-    if (password.n)
-        secret_add(password.p, password.n);
-    else if (who.n) /* may be a password that lost its colon */
-        secret_add(who.p, who.n);
-}
-
-char *url_mask(const char *url)
-{
-    char *out = grab(strlen(url) * 4 + 8);
-    size_t o = 0;
-    leat_bytes who = userinfo(url);
-    const char *s = url;
-
-    if (who.n) {
-        const char *colon = memchr(who.p, ':', who.n);
-        /* A name alone may be a password that lost its colon. */
-        const char *keep = colon ? colon + 1 : who.p;
-        memcpy(out, url, (size_t)(keep - url));
-        o = (size_t)(keep - url);
-        memcpy(out + o, "***", 3);
-        o += 3;
-        s = (const char *)who.p + who.n;
-    }
-    while (*s) {
-        out[o++] = *s;
-        size_t n = *s == '?' || *s == '&' ? secret_parameter(s + 1) : 0;
-        s++;
-        if (n == 0)
-            continue;
-        memcpy(out + o, s, n);
-        memcpy(out + o + n, "***", 3);
-        o += n + 3;
-        s += n + strcspn(s + n, "&#");
-    }
-    out[o] = '\0';
-    char *shown = printable(out, o);
-    free(out);
-    return shown;
 }

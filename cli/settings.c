@@ -271,6 +271,11 @@ void settings_free(cli *c)
             explicit_bzero(c->values[i].text, strlen(c->values[i].text));
         free(c->values[i].text);
     }
+    for (char **w = c->words; w && *w; w++) {
+        explicit_bzero(*w, strlen(*w));
+        free(*w);
+    }
+    free(c->words);
     free(c->args);
     free(c->rest);
     if (c->config)
@@ -339,7 +344,7 @@ bool login_get(cli *c, login *out, int *code)
     if (by_file && by_text)
         by_file = file->origin > password->origin;
     const value *best = by_file ? file : password;
-    bool own = url_password(url->text).n > 0; /* the URL brings its own */
+    bool own = url_has_login(url->text); /* the URL brings its own */
     if ((by_file || by_text) && own && url->origin >= best->origin)
         return true;
     if (by_file)
@@ -366,7 +371,7 @@ static const char *tls_text(cli *c, const char *name)
 
 leat_tls_opts tls_get(cli *c)
 {
-    if (strncmp(value_text(c, "url"), "rediss", 6) != 0)
+    if (!url_is_tls(value_text(c, "url")))
         return (leat_tls_opts){ 0 };
     return (leat_tls_opts){ .ca_file = tls_text(c, "cafile"),
                             .ca_dir = tls_text(c, "cadir"),

@@ -307,7 +307,7 @@ static bool holds_secret(const toml *t)
     for (size_t i = 0; i < t->count; i++) {
         const toml_item *x = &t->items[i];
         if (x->key && (strcmp(x->key, "password") == 0 ||
-                       (strcmp(x->key, "url") == 0 && url_password(x->text).n)))
+                       (strcmp(x->key, "url") == 0 && url_has_secret(x->text))))
             return true;
     }
     return false;

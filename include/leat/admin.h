@@ -85,10 +85,14 @@ LEAT_API leat_code leat_group_resume(leat_client *c, const char *topic,
 
 typedef struct leat_remove_opts {
     const char *prefix;
-    bool force;   /* also while members live: those that go on make a group */
-                  /* of that name anew, so stop them                        */
-    bool dead;    /* of a group: its dead letters go, too                   */
-    bool dry_run; /* say only whether it would be refused                   */
+    bool force;     /* also while members live: those that go on make a group */
+                    /* of that name anew, so stop them                        */
+    bool dead;      /* of a group: its dead letters go, too                   */
+    bool dry_run;   /* say only whether it would be refused                   */
+    const char *id; /* only the one with this incarnation, as describe tells */
+                    /* it: whoever tries again after LEAT_EUNKNOWN does not   */
+                    /* remove one of that name that was made meanwhile, which */
+                    /* is LEAT_ESTALE; NULL: whichever is there               */
 } leat_remove_opts;
 
 /* Remove a group and all that is known of it; its dead letters stay unless

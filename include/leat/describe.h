@@ -153,6 +153,7 @@ typedef struct leat_group_info {
     int64_t due;
     int64_t lanes;
     int64_t parked;
+    const char *id; /* its incarnation; "": an earlier version made it      */
 } leat_group_info;
 
 /* LEAT_ENOENT: no such topic, or no such group of it. */

@@ -159,6 +159,11 @@ LEAT_API void leat_client_close(leat_client *c);
 /* The URL without its password, for people.  Owned by c. */
 LEAT_API const char *leat_client_url(const leat_client *c);
 
+/* The next secret in the text of a URL, from byte *at on, which is moved behind
+ * it: a password, the sentinels' too, or what could be one where the text is
+ * damaged or somebody else's.  A view of the text; n 0: there is no more. */
+LEAT_API leat_bytes leat_url_secret(leat_bytes text, size_t *at);
+
 /* What was seen of the server at the last connect. */
 typedef struct leat_server {
     char version[32];

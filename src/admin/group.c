@@ -19,7 +19,7 @@ leat_code leat__admin_open(leat__admin *a, leat_client *c, const char *topic,
     leat_error e = { 0 };
     a->conn = leat_client_lend(c, LEND_MS, &e);
     if (a->conn)
-        return leat__group_there(&a->topic, a->conn, group, err);
+        return leat__group_there(&a->topic, a->conn, group, a->u, err);
     if (err)
         *err = e;
     return e.code;
@@ -31,6 +31,15 @@ void leat__admin_close(leat__admin *a)
         leat_client_return(a->topic.client, a->conn);
     leat__free(a->members.list);
     leat__arena_release(&a->arena);
+}
+
+leat_code leat__admin_another(const leat__admin *a, leat_error *err)
+{
+    return leat__fail(
+        err, LEAT_ESTALE,
+        "group '%s' of '%s' was removed and made again meanwhile: "
+        "nothing was done to the new one",
+        a->group, a->topic.name);
 }
 
 leat_code leat__admin_idle(leat__admin *a, bool force, leat_error *err)

@@ -12,17 +12,22 @@ static leat_code set_paused(leat_client *c, const char *topic,
                             const char *yes, leat_error *err)
 {
     leat__admin a;
-    leat__key paused, members;
+    leat__key paused, members, key;
     const leat_reply *r = NULL;
     leat_code code = leat__admin_open(&a, c, topic, group, prefix, err);
     if (code == LEAT_OK) {
         leat__key_paused(&paused, prefix, topic, group);
         leat__key_members(&members, prefix, topic, group);
-        const leat_bytes key = leat__key_bytes(&paused);
-        const leat_bytes args[] = { leat_str(yes), leat__key_bytes(&members) };
-        code = leat__script_call(a.conn, &leat__script_admin_pause, &key, 1,
-                                 args, 2, &r, err);
+        leat__key_group(&key, prefix, topic, group);
+        const leat_bytes keys[] = { leat__key_bytes(&paused),
+                                    leat__key_bytes(&key) };
+        const leat_bytes args[] = { leat_str(yes), leat__key_bytes(&members),
+                                    leat_str(a.u) };
+        code = leat__script_call(a.conn, &leat__script_admin_pause, keys, 2,
+                                 args, 3, &r, err);
     }
+    if (code == LEAT_OK && leat_reply_int(r) < 0)
+        code = leat__admin_another(&a, err);
     leat__admin_close(&a);
     return code;
 }

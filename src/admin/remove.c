@@ -28,7 +28,7 @@ typedef struct removal {
 
 /* All of one slot at once. */
 typedef struct doomed {
-    leat__key key[8];
+    leat__key key[10];
     size_t n;
 } doomed;
 
@@ -49,70 +49,109 @@ static leat_code unlink_all(const removal *x, const doomed *d, leat_error *err)
     return leat_conn_send(x->conn, argv, 1 + d->n, NULL, err);
 }
 
-static void ignore(void *arg, const leat_reply *r, const leat_error *e)
-{
-    (void)arg;
-    (void)r;
-    (void)e;
-}
-
-/* Of the log, which stays; there may be neither. */
-static leat_code destroy_mirror(const removal *x, uint32_t i, const char *group,
-                                leat_error *err)
-{
-    const leat__topic_at *t = x->topic;
-    leat__key log;
-    leat__key_log(&log, t->prefix, t->name, t->meta.legacy, i);
-    return leat_conn_send(x->conn,
-                          LEAT_ARGS(leat_str("XGROUP"), leat_str("DESTROY"),
-                                    leat__key_bytes(&log), leat_str(group)),
-                          &(leat_send_opts){ .fn = ignore }, err);
-}
-
 /* ---- a group ---------------------------------------------------------- */
 
-static leat_code unlink_partition(const removal *x, uint32_t i,
-                                  const char *group, bool mirror,
-                                  leat_error *err)
+/* One of them: its name may have been another's before, or be so soon. */
+typedef struct which {
+    const char *group, *u;
+    bool mirror; /* also on the logs; else it goes with them */
+} which;
+
+static leat_code another(const removal *x, const which *w, leat_error *err)
 {
-    doomed d = { .n = 0 };
-    for (const char *const *w = leat__group_words; *w; w++)
-        doom_part(x, &d, i, *w, group);
-    leat_code rc = unlink_all(x, &d, err);
-    if (rc == LEAT_OK && mirror)
-        rc = destroy_mirror(x, i, group, err);
+    return leat__fail(err, LEAT_ESTALE,
+                      "group '%s' of '%s' is another than the one to be "
+                      "removed: it was removed and made again meanwhile",
+                      w->group, x->topic->name);
+}
+
+/* A script of the group's own slot. */
+static leat_code step(const removal *x, const which *w, const leat__script *s,
+                      leat_error *err)
+{
+    const leat__topic_at *t = x->topic;
+    leat__key key[5];
+    leat_bytes keys[5];
+    const leat_reply *r = NULL;
+    const leat_bytes args[] = { leat_str(w->group), leat_str(w->u) };
+    leat__key_groups(&key[0], t->prefix, t->name);
+    leat__key_group(&key[1], t->prefix, t->name, w->group);
+    leat__key_members(&key[2], t->prefix, t->name, w->group);
+    leat__key_beats(&key[3], t->prefix, t->name, w->group);
+    leat__key_paused(&key[4], t->prefix, t->name, w->group);
+    for (int i = 0; i < 5; i++)
+        keys[i] = leat__key_bytes(&key[i]);
+    leat_code rc = leat__script_call(x->conn, s, keys, 5, args, 2, &r, err);
+    if (rc == LEAT_OK && leat_reply_int(r) != 1)
+        rc = another(x, w, err);
     return rc;
 }
 
-/* All of one group but its name.  The logs' mirror groups go with the logs, or
- * by themselves. */
-static leat_code unlink_group(const removal *x, const char *group, bool mirror,
-                              leat_error *err)
+/* What was found to be another group's. */
+typedef struct ungrouped {
+    bool another;
+    leat_error err;
+} ungrouped;
+
+static void on_ungrouped(void *arg, const leat_reply *r, const leat_error *e)
 {
-    const leat__topic_at *t = x->topic;
-    doomed d = { .n = 3 };
-    leat_code rc = LEAT_OK;
-    for (uint32_t i = 0; rc == LEAT_OK && i < t->meta.partitions; i++)
-        rc = unlink_partition(x, i, group, mirror, err);
-    leat__key_members(&d.key[0], t->prefix, t->name, group);
-    leat__key_beats(&d.key[1], t->prefix, t->name, group);
-    leat__key_paused(&d.key[2], t->prefix, t->name, group);
-    if (rc == LEAT_OK)
-        rc = unlink_all(x, &d, err);
-    /* Also after a failure: what was sent is answered by then. */
-    leat_code end = leat_conn_drain(x->conn, 0, rc == LEAT_OK ? err : NULL);
-    return rc == LEAT_OK ? end : rc;
+    ungrouped *f = arg;
+    if (e && f->err.code == LEAT_OK)
+        f->err = *e;
+    else if (!e && leat_reply_int(r) != 1)
+        f->another = true;
 }
 
-static leat_code unlist_group(const removal *x, leat_bytes member,
-                              leat_error *err)
+static leat_code send_ungroup(const removal *x, const which *w, uint32_t i,
+                              ungrouped *f, leat_error *err)
 {
-    leat__key groups;
-    leat__key_groups(&groups, x->topic->prefix, x->topic->name);
-    leat_code rc = leat_conn_send(
-        x->conn, LEAT_ARGS(leat_str("SREM"), leat__key_bytes(&groups), member),
-        NULL, err);
-    return rc == LEAT_OK ? leat_conn_drain(x->conn, 0, err) : rc;
+    static const char *const words[] = { "joined", "cur", NULL,  "lease",
+                                         "kept",   "due", "lane" };
+    enum { KEYS = sizeof words / sizeof *words };
+    const leat__topic_at *t = x->topic;
+    leat__key key[KEYS];
+    leat_bytes keys[KEYS];
+    for (int k = 0; k < KEYS; k++) {
+        if (words[k])
+            leat__key_part(&key[k], t->prefix, t->name, t->meta.legacy, i,
+                           words[k], k == 0 ? NULL : w->group);
+        else
+            leat__key_log(&key[k], t->prefix, t->name, t->meta.legacy, i);
+        keys[k] = leat__key_bytes(&key[k]);
+    }
+    const leat_bytes args[] = { leat_str(w->group), leat_str(w->u),
+                                leat_str(w->mirror ? "1" : "") };
+    return leat__script_send(
+        x->conn, &leat__script_admin_ungroup, keys, KEYS, args, 3,
+        &(leat_send_opts){ .fn = on_ungrouped, .arg = f }, err);
+}
+
+static leat_code ungroup(const removal *x, const which *w, leat_error *err)
+{
+    ungrouped f = { 0 };
+    leat_code rc = LEAT_OK;
+    for (uint32_t i = 0; rc == LEAT_OK && i < x->topic->meta.partitions; i++)
+        rc = send_ungroup(x, w, i, &f, err);
+    /* Also after a failure: what was sent is answered by then. */
+    leat_code end = leat_conn_drain(x->conn, 0, rc == LEAT_OK ? err : NULL);
+    if (rc == LEAT_OK)
+        rc = end;
+    if (rc == LEAT_OK && f.err.code != LEAT_OK) {
+        rc = f.err.code;
+        if (err)
+            *err = f.err;
+    }
+    return rc == LEAT_OK && f.another ? another(x, w, err) : rc;
+}
+
+/* While it says that it is gone nobody joins it, so that what is on the
+ * partitions is its own or nobody's. */
+static leat_code unmake_group(const removal *x, const which *w, leat_error *err)
+{
+    leat_code rc = step(x, w, &leat__script_admin_gone, err);
+    if (rc == LEAT_OK)
+        rc = ungroup(x, w, err);
+    return rc == LEAT_OK ? step(x, w, &leat__script_admin_forget, err) : rc;
 }
 
 static leat_code clear_dead(leat_client *c, const char *topic,
@@ -142,10 +181,11 @@ static leat_code remove_idle(leat_client *c, const char *topic,
     const removal x = { .conn = a.conn, .topic = &a.topic };
     if (rc == LEAT_OK)
         rc = leat__admin_idle(&a, o->force, err);
+    const which w = { .group = group, .u = a.u, .mirror = true };
+    if (rc == LEAT_OK && o->id && strcmp(o->id, a.u) != 0)
+        rc = another(&x, &w, err);
     if (rc == LEAT_OK && !o->dry_run)
-        rc = unlink_group(&x, group, true, err);
-    if (rc == LEAT_OK && !o->dry_run)
-        rc = unlist_group(&x, leat_str(group), err);
+        rc = unmake_group(&x, &w, err);
     leat__admin_close(&a); /* it may be the pool's only connection */
     return rc;
 }
@@ -168,19 +208,32 @@ leat_code leat_group_remove(leat_client *c, const char *topic,
 
 /* ---- a topic ---------------------------------------------------------- */
 
-/* What is no name was not put there by us; it goes with the set. */
+static leat_code unlist_group(const removal *x, leat_bytes member,
+                              leat_error *err)
+{
+    const leat_reply *r;
+    leat__key groups;
+    leat__key_groups(&groups, x->topic->prefix, x->topic->name);
+    return leat_conn_call(
+        x->conn, LEAT_ARGS(leat_str("SREM"), leat__key_bytes(&groups), member),
+        NULL, &r, err);
+}
+
+/* What is no name was not put there by us.  One that went meanwhile is gone. */
 static leat_code remove_group(const removal *x, leat_bytes member,
                               leat_error *err)
 {
-    char name[LEAT_NAME_MAX + 1];
-    leat_code rc = LEAT_OK;
-    if (member.n < sizeof name && !memchr(member.p, 0, member.n)) {
-        memcpy(name, member.p, member.n);
-        name[member.n] = '\0';
-        if (leat__name_check("group", name, NULL) == LEAT_OK)
-            rc = unlink_group(x, name, false, err);
-    }
-    return rc == LEAT_OK ? unlist_group(x, member, err) : rc;
+    char name[LEAT_NAME_MAX + 1], u[LEAT__INCARNATION + 1];
+    if (member.n >= sizeof name || memchr(member.p, 0, member.n))
+        return unlist_group(x, member, err);
+    memcpy(name, member.p, member.n);
+    name[member.n] = '\0';
+    if (leat__name_check("group", name, NULL) != LEAT_OK)
+        return unlist_group(x, member, err);
+    leat_code rc = leat__group_there(x->topic, x->conn, name, u, err);
+    if (rc == LEAT_OK)
+        rc = unmake_group(x, &(which){ .group = name, .u = u }, err);
+    return rc == LEAT_ENOENT || rc == LEAT_ESTALE ? LEAT_OK : rc;
 }
 
 /* The reply is the connection's until its next use, so it is copied. */

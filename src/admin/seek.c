@@ -256,9 +256,9 @@ static leat_code refused(const seeking *s, uint32_t i, leat_error *err)
 
 static leat_code set_one(seeking *s, leat_seek_partition *p, leat_error *err)
 {
-    static const char *const words[] = { "lease", "cur", NULL,
-                                         "kept",  "due", "lane" };
-    enum { KEYS = 6 };
+    static const char *const words[] = { "lease", "cur",  NULL,    "kept",
+                                         "due",   "lane", "joined" };
+    enum { KEYS = sizeof words / sizeof *words };
     const leat__topic_at *t = &s->admin.topic;
     leat__key key[KEYS], members;
     leat_bytes keys[KEYS];
@@ -266,7 +266,8 @@ static leat_code set_one(seeking *s, leat_seek_partition *p, leat_error *err)
     for (size_t k = 0; k < KEYS; k++) {
         if (words[k])
             leat__key_part(&key[k], t->prefix, t->name, t->meta.legacy,
-                           p->partition, words[k], s->admin.group);
+                           p->partition, words[k],
+                           k == KEYS - 1 ? NULL : s->admin.group);
         else
             leat__key_log(&key[k], t->prefix, t->name, t->meta.legacy,
                           p->partition);
@@ -279,12 +280,15 @@ static leat_code set_one(seeking *s, leat_seek_partition *p, leat_error *err)
                                 yielding(s, p->partition),
                                 leat_str(LEASE_KEEP),
                                 leat__key_bytes(&members),
-                                leat_str(s->opts.drop ? "1" : "") };
+                                leat_str(s->opts.drop ? "1" : ""),
+                                leat_str(s->admin.u) };
     const leat_reply *r = NULL;
     leat_code code = leat__script_call(s->admin.conn, &leat__script_admin_seek,
-                                       keys, KEYS, args, 7, &r, err);
+                                       keys, KEYS, args, 8, &r, err);
     if (code != LEAT_OK)
         return code;
+    if (leat_reply_int(leat_reply_at(r, 0)) == 2)
+        return leat__admin_another(&s->admin, err);
     if (leat_reply_int(leat_reply_at(r, 0)) != 1)
         return refused(s, p->partition, err);
     p->done = true;

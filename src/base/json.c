@@ -5,6 +5,9 @@
  * is valid at every moment but for the brackets still open.  A value that may
  * not stand where it was put, or has no memory, fails the whole text: j->fail
  * keeps the first reason and everything after it is ignored.
+ *
+ * Text is often read on a terminal, so what would command it, or reorder or
+ * hide what stands beside it, is written by number; it reads back the same.
  */
 #include "base/base64.h"
 #include "base/buf.h"
@@ -82,7 +85,21 @@ static void add_escape(leat_json *j, unsigned char c)
 
 static bool plain(unsigned char c)
 {
-    return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+/* By number, as two of them above U+FFFF. */
+static void add_number(leat_json *j, uint32_t cp)
+{
+    char text[16];
+    uint32_t v = cp - 0x10000;
+    if (cp < 0x10000)
+        snprintf(text, sizeof text, "\\u%04x", (unsigned)cp);
+    else
+        snprintf(text, sizeof text, "\\u%04x\\u%04x",
+                 (unsigned)(0xd800 + (v >> 10)),
+                 (unsigned)(0xdc00 + (v & 0x3ff)));
+    add(j, text, strlen(text));
 }
 
 /* One character that is not plain. */
@@ -90,11 +107,13 @@ static void add_special(leat_json *j, leat_bytes *b)
 {
     const unsigned char *from = b->p;
     bool ok;
-    leat__utf8_next(b, &ok);
+    uint32_t cp = leat__utf8_next(b, &ok);
     if (!ok)
         add(j, "\xef\xbf\xbd", 3);
-    else if (*from < 0x80)
+    else if (cp < 0x7f)
         add_escape(j, *from);
+    else if (leat__utf8_misleads(cp))
+        add_number(j, cp);
     else
         add(j, from, (size_t)((const unsigned char *)b->p - from));
 }

@@ -62,3 +62,18 @@ bool leat__utf8_valid(leat_bytes b)
         leat__utf8_next(&b, &ok);
     return ok;
 }
+
+bool leat__utf8_misleads(uint32_t cp)
+{
+    static const struct {
+        uint32_t from, to;
+    } marks[] = {
+        { 0, 0x1f },        { 0x7f, 0x9f },     { 0x61c, 0x61c },
+        { 0x200b, 0x200f }, { 0x2028, 0x202e }, { 0x2060, 0x206f },
+        { 0xfeff, 0xfeff }, { 0xfff9, 0xfffb }, { 0xe0000, 0xe007f },
+    };
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (cp >= marks[i].from && cp <= marks[i].to)
+            return true;
+    return false;
+}

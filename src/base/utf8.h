@@ -14,4 +14,8 @@ uint32_t leat__utf8_next(leat_bytes *b, bool *ok);
 /* No overlong forms, no surrogates, nothing above U+10FFFF. */
 bool leat__utf8_valid(leat_bytes b);
 
+/* A terminal takes it for a command (C0, DEL, C1), or it reorders, breaks or
+ * hides what stands beside it. */
+bool leat__utf8_misleads(uint32_t cp);
+
 #endif

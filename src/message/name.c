@@ -49,6 +49,31 @@ leat_code leat__name_check(const char *what, const char *name, leat_error *err)
     return check(what, name, LEAT_NAME_MAX, err);
 }
 
+bool leat__name_is(leat_bytes name)
+{
+    char text[LEAT_NAME_MAX + 1] = "";
+    if (name.n == 0 || name.n > LEAT_NAME_MAX || memchr(name.p, 0, name.n))
+        return false;
+    memcpy(text, name.p, name.n);
+    return fine(text, name.n, LEAT_NAME_MAX);
+}
+
+void leat__junk_note(leat__junk *j, leat_bytes member)
+{
+    if (j->count++ == 0)
+        leat__escape(j->first, sizeof j->first, member.p, member.n);
+}
+
+void leat__junk_tell(const leat__junk *j, const char *registry,
+                     const leat_logger *log)
+{
+    if (j->count > 0)
+        leat__log(log, LEAT_LOG_WARN,
+                  "%s: passed over %llu that cannot be names, as '%s': another "
+                  "program wrote there",
+                  registry, (unsigned long long)j->count, j->first);
+}
+
 leat_code leat__prefix_check(const char *prefix, leat_error *err)
 {
     if (!prefix || !*prefix)

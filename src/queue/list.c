@@ -22,6 +22,7 @@ enum {
 typedef struct names {
     char **p;
     size_t n, room;
+    leat__junk junk;
     leat_error err;
 } names;
 
@@ -34,6 +35,10 @@ typedef struct shard_scan {
 
 static bool add_name(names *s, leat_bytes name)
 {
+    if (!leat__name_is(name)) {
+        leat__junk_note(&s->junk, name);
+        return true;
+    }
     if (s->n == s->room) {
         size_t room = s->room ? 2 * s->room : 64;
         char **p = leat__realloc(s->p, room * sizeof *p, &s->err);
@@ -141,6 +146,8 @@ leat_code leat_queue_list(leat_client *c, const char *prefix,
         rc = leat__prefix_check(prefix, err);
     if (rc == LEAT_OK)
         rc = ask_shards(c, prefix, &s, err);
+    if (rc == LEAT_OK)
+        leat__junk_tell(&s.junk, "the queues", &c->opts.log);
     if (rc == LEAT_OK && s.n > 0)
         qsort(s.p, s.n, sizeof *s.p, by_name);
     for (size_t i = 0; rc == LEAT_OK && i < s.n; i++)

@@ -25,6 +25,7 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "redis/guardian.h"
+#include "redis/trusted.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -164,7 +165,7 @@ static leat_code check_dir(const char *dir, leat_error *err)
                           "embedded: others may enter '%s' (mode %03o); run "
                           "chmod 700 on it",
                           dir, (unsigned)st.st_mode & 0777);
-    return LEAT_OK;
+    return leat__trusted_way(dir, err);
 }
 
 /* ---- the users' lock -------------------------------------------------- */

@@ -474,6 +474,7 @@ typedef struct param {
     leat_code (*read)(leat__url *u, span value, leat_error *err);
     bool tls; /* means nothing without */
     bool sentinel;
+    bool secret; /* the one list of those that are never shown */
 } param;
 
 static leat_code read_wait(span s, const char *part, int64_t *ms,
@@ -617,25 +618,33 @@ static leat_code read_sentinel_password(leat__url *u, span s, leat_error *err)
 }
 
 static const param params[] = {
-    { "db", read_db, false, false },
-    { "user", read_param_user, false, false },
-    { "password", read_password, false, false },
-    { "client_name", read_client_name, false, false },
-    { "timeout", read_timeout, false, false },
-    { "connect_timeout", read_connect_timeout, false, false },
-    { "protocol", read_protocol, false, false },
-    { "pool_size", read_pool_size, false, false },
-    { "durability", read_durability, false, false },
-    { "replicas", read_replicas, false, false },
-    { "cafile", read_cafile, true, false },
-    { "cadir", read_cadir, true, false },
-    { "cert", read_cert, true, false },
-    { "key", read_key, true, false },
-    { "insecure", read_insecure, true, false },
-    { "sentinel_user", read_sentinel_user, false, true },
-    { "sentinel_password", read_sentinel_password, false, true },
+    { "db", read_db, false, false, false },
+    { "user", read_param_user, false, false, false },
+    { "password", read_password, false, false, true },
+    { "client_name", read_client_name, false, false, false },
+    { "timeout", read_timeout, false, false, false },
+    { "connect_timeout", read_connect_timeout, false, false, false },
+    { "protocol", read_protocol, false, false, false },
+    { "pool_size", read_pool_size, false, false, false },
+    { "durability", read_durability, false, false, false },
+    { "replicas", read_replicas, false, false, false },
+    { "cafile", read_cafile, true, false, false },
+    { "cadir", read_cadir, true, false, false },
+    { "cert", read_cert, true, false, false },
+    { "key", read_key, true, false, false },
+    { "insecure", read_insecure, true, false, false },
+    { "sentinel_user", read_sentinel_user, false, true, false },
+    { "sentinel_password", read_sentinel_password, false, true, true },
 };
 #define PARAMS (sizeof params / sizeof *params)
+
+bool leat__url_may_show(leat_bytes name)
+{
+    for (size_t i = 0; i < PARAMS; i++)
+        if (is((span){ name.p, name.n }, params[i].name))
+            return !params[i].secret;
+    return false;
+}
 
 /* The name may be shown: a plain word, and not what an unescaped '&' left of
  * the password before it. */
@@ -714,8 +723,7 @@ static leat_code read_query(leat__url *u, span s, leat_error *err)
         leat_code rc = read_param(u, value, p, &seen, err);
         if (rc != LEAT_OK)
             return rc;
-        after_secret = p->read == read_password ||
-                       p->read == read_sentinel_password;
+        after_secret = p->secret;
     }
     return LEAT_OK;
 }

@@ -74,6 +74,10 @@ leat_code leat__url_parse(leat__url *u, leat_bytes text, leat_error *err);
 /* Append the normal form, in which every password reads "***". */
 leat_code leat__url_print(const leat__url *u, leat__buf *out, leat_error *err);
 
+/* May the value of this parameter be shown?  Of one that is known and no
+ * secret, whatever its value is. */
+bool leat__url_may_show(leat_bytes name);
+
 /* Free the contents, wiping the passwords; an empty or zeroed one is fine. */
 void leat__url_release(leat__url *u);
 

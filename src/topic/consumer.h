@@ -48,6 +48,7 @@
 #include "redis/waker.h"
 #include "topic/chunk.h"
 #include "topic/group.h"
+#include "topic/join.h"
 #include "topic/moves.h"
 #include "topic/ripen.h"
 #include "topic/topic.h"
@@ -235,7 +236,7 @@ struct part {
     leat__id looked_good; /* up to here none is missing that is not told    */
     leat__key log, cursor, lease;
     leat__key kept_key, due_key, lane_key, dlq_key, bodies_key, later_key,
-        laters_key, since_key;
+        laters_key, since_key, joined_key;
 };
 
 typedef struct consumer_meters {
@@ -261,6 +262,7 @@ struct consumer {
     leat_topic_source_opts opts; /* with the defaults filled in */
     leat_logger log;
     char *group, *name;
+    leat__group_facts facts;   /* of the group */
     char start[LEAT__ID_TEXT]; /* of a new group */
     leat_bytes from;           /* the topic's name */
     leat__key members, beats_key, paused_key;

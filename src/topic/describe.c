@@ -6,6 +6,7 @@
  */
 #include "topic/describe.h"
 #include "base/mem.h"
+#include "redis/client.h"
 #include "topic/look.h"
 
 #include <stdio.h>
@@ -96,6 +97,7 @@ typedef struct names {
     char **list;
     size_t room;
     leat__arena arena;
+    leat__junk junk;
 } names;
 
 void leat_names_free(leat_names *n)
@@ -131,8 +133,14 @@ static leat_code add_page(names *x, const leat_reply *page, leat_error *err)
 {
     leat_reply_iter it = leat_reply_each(page);
     leat_code code = LEAT_OK;
-    for (const leat_reply *at; code == LEAT_OK && (at = leat_reply_step(&it));)
-        code = add_name(x, leat_reply_bytes(at), err);
+    for (const leat_reply *at;
+         code == LEAT_OK && (at = leat_reply_step(&it));) {
+        leat_bytes name = leat_reply_bytes(at);
+        if (leat__name_is(name))
+            code = add_name(x, name, err);
+        else
+            leat__junk_note(&x->junk, name);
+    }
     return code;
 }
 
@@ -189,6 +197,7 @@ static leat_names *names_of(leat_client *c, const leat__key *key,
         return NULL;
     }
     sort_names(x);
+    leat__junk_tell(&x->junk, key->p, &c->opts.log);
     return &x->pub;
 }
 
@@ -225,8 +234,28 @@ leat_code leat__topic_at_init(leat__topic_at *t, leat_client *c,
     return code;
 }
 
+static leat_code read_incarnation(const leat__topic_at *t, leat_conn *conn,
+                                  const char *group,
+                                  char u[LEAT__INCARNATION + 1],
+                                  leat_error *err)
+{
+    leat__key key;
+    const leat_reply *r = NULL;
+    leat__key_group(&key, t->prefix, t->name, group);
+    leat_code code = leat_conn_call(
+        conn, LEAT_ARGS(leat_str("HGET"), leat__key_bytes(&key), leat_str("u")),
+        NULL, &r, err);
+    if (code != LEAT_OK)
+        return code;
+    leat_bytes text = leat_reply_bytes(r);
+    snprintf(u, LEAT__INCARNATION + 1, "%.*s", (int)text.n,
+             text.n ? (const char *)text.p : "");
+    return LEAT_OK;
+}
+
 leat_code leat__group_there(const leat__topic_at *t, leat_conn *conn,
-                            const char *group, leat_error *err)
+                            const char *group, char u[LEAT__INCARNATION + 1],
+                            leat_error *err)
 {
     leat__key key;
     const leat_reply *r = NULL;
@@ -239,6 +268,8 @@ leat_code leat__group_there(const leat__topic_at *t, leat_conn *conn,
     if (code == LEAT_OK && leat_reply_int(r) == 0)
         code = leat__fail(err, LEAT_ENOENT, "topic '%s' has no group '%s'",
                           t->name, group);
+    if (code == LEAT_OK && u)
+        code = read_incarnation(t, conn, group, u, err);
     return code;
 }
 

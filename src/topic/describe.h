@@ -45,9 +45,11 @@ leat_code leat__topic_at_init(leat__topic_at *t, leat_client *c,
                               const char *name, const char *prefix,
                               leat_error *err);
 
-/* LEAT_ENOENT: the topic has no such group. */
+/* LEAT_ENOENT: the topic has no such group.  u, which may be NULL, becomes its
+ * incarnation. */
 leat_code leat__group_there(const leat__topic_at *t, leat_conn *conn,
-                            const char *group, leat_error *err);
+                            const char *group, char u[LEAT__INCARNATION + 1],
+                            leat_error *err);
 
 /* Walk name, value, name, value of a map or a flat array. */
 typedef struct leat__pairs {

@@ -18,6 +18,7 @@ typedef struct group_info {
     leat__members members;
     leat__look *looks;
     leat__arena arena;
+    char u[LEAT__INCARNATION + 1];
 } group_info;
 
 typedef struct look {
@@ -154,6 +155,7 @@ static leat_code fill(look *l, leat_error *err)
     group_info *x = l->x;
     leat_code code = LEAT_OK;
     x->pub.topic = leat__arena_text(&x->arena, leat_str(l->t.name), err);
+    x->pub.id = x->u;
     x->pub.group = leat__arena_text(&x->arena, leat_str(l->group), err);
     if (!x->pub.topic || !x->pub.group)
         return LEAT_ENOMEM;
@@ -178,7 +180,7 @@ static leat_code read_group(look *l, leat_error *err)
         return LEAT_ECONN;
     group_info *x = l->x;
     l->tallies = (leat__tallies){ .topic = &l->t, .conn = l->conn };
-    leat_code code = leat__group_there(&l->t, l->conn, l->group, err);
+    leat_code code = leat__group_there(&l->t, l->conn, l->group, l->x->u, err);
     if (code == LEAT_OK)
         code = leat__look_all(&l->t, l->conn, l->group, &x->arena, x->looks,
                               err);

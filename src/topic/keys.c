@@ -21,6 +21,12 @@ void leat__key_groups(leat__key *k, const char *prefix, const char *topic)
     leat__key_put(k, "%s:{%s}:groups", leat__prefix_of(prefix), topic);
 }
 
+void leat__key_group(leat__key *k, const char *prefix, const char *topic,
+                     const char *group)
+{
+    leat__key_put(k, "%s:{%s}:group:%s", leat__prefix_of(prefix), topic, group);
+}
+
 void leat__key_members(leat__key *k, const char *prefix, const char *topic,
                        const char *group)
 {
@@ -76,8 +82,6 @@ void leat__key_lease(leat__key *k, const char *prefix, const char *topic,
     leat__key_part(k, prefix, topic, legacy, partition, "lease", group);
 }
 
-const char *const leat__group_words[] = { "cur", "lease", "kept",
-                                          "due", "lane",  NULL };
-const char *const leat__partition_words[] = { "dlq",   "later",  "laters",
-                                              "since", "bodies", "large",
-                                              NULL };
+const char *const leat__partition_words[] = { "dlq",    "later",  "laters",
+                                              "since",  "bodies", "large",
+                                              "joined", NULL };

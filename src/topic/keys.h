@@ -5,10 +5,13 @@
  *   leat:topic:<t>                 hash    meta: partitions, partitioner,
  *                                          created, updated
  *   leat:{<t>}:groups              set     groups of the topic
+ *   leat:{<t>}:group:<g>           hash    what a group is: join.c
  *   leat:{<t>}:members:<g>         hash    nonce -> record of a member
  *   leat:{<t>}:beats:<g>           hash    nonce -> its last beat, its lease
  *   leat:{<t>}:paused:<g>          string  since when the group is paused
  *   leat:{<t>/<i>}:log             stream  partition i
+ *   leat:{<t>/<i>}:joined          hash    groups of the topic, which need not
+ *                                          have read here -> incarnation
  *   leat:{<t>/<i>}:cur:<g>         hash    cursor of group g
  *   leat:{<t>/<i>}:lease:<g>       hash    who owns the partition
  *   leat:{<t>/<i>}:kept:<g>        hash    messages put by for group g, and
@@ -35,6 +38,8 @@
 void leat__key_topics(leat__key *k, const char *prefix);
 void leat__key_meta(leat__key *k, const char *prefix, const char *topic);
 void leat__key_groups(leat__key *k, const char *prefix, const char *topic);
+void leat__key_group(leat__key *k, const char *prefix, const char *topic,
+                     const char *group);
 void leat__key_members(leat__key *k, const char *prefix, const char *topic,
                        const char *group);
 void leat__key_beats(leat__key *k, const char *prefix, const char *topic,
@@ -54,9 +59,8 @@ void leat__key_part(leat__key *k, const char *prefix, const char *topic,
                     bool legacy, uint32_t partition, const char *word,
                     const char *group);
 
-/* The words of a group's keys on a partition, and of those that a partition has
- * beside its log for all of them; NULL after the last. */
-extern const char *const leat__group_words[];
+/* The words of the keys that a partition has beside its log for all groups;
+ * NULL after the last. */
 extern const char *const leat__partition_words[];
 
 #endif

@@ -132,6 +132,7 @@ static part *part_of(consumer *c, uint32_t index)
     other_key(p, &p->later_key, "later", NULL);
     other_key(p, &p->laters_key, "laters", NULL);
     other_key(p, &p->since_key, "since", NULL);
+    other_key(p, &p->joined_key, "joined", NULL);
     leat__part_meters_init(p);
     return c->parts[index] = p;
 }
@@ -318,19 +319,23 @@ static leat_code send_take(consumer *c, const leat__group_action *a,
         return leat__fail(err, LEAT_ENOMEM, "no memory for a partition");
     if (a->from_dead)
         leat__nonce_format(&a->from, from);
-    const leat_bytes keys[] = { leat__key_bytes(&p->lease),
-                                leat__key_bytes(&p->cursor),
-                                leat__key_bytes(&p->log) };
-    const leat_bytes args[] = {
-        leat_str(c->nonce),
-        leat_str(from),
-        leat_str(c->start),
-        leat_str(c->group),
-        leat_str(LEAT__LEASE_KEEP),
-        p->was_ours ? leat__id_format(p->reached, reached) : leat_mem("", 0),
-        leat_str(a->superseded ? "superseded" : "dead")
+    const leat_bytes keys[] = {
+        leat__key_bytes(&p->lease),    leat__key_bytes(&p->cursor),
+        leat__key_bytes(&p->log),      leat__key_bytes(&p->joined_key),
+        leat__key_bytes(&p->kept_key), leat__key_bytes(&p->due_key),
+        leat__key_bytes(&p->lane_key)
     };
-    return leat__script_send(c->cmd, &leat__script_topic_take, keys, 3, args, 7,
+    const leat_bytes args[] = { leat_str(c->nonce),
+                                leat_str(from),
+                                leat_str(c->start),
+                                leat_str(c->group),
+                                leat_str(LEAT__LEASE_KEEP),
+                                p->was_ours
+                                    ? leat__id_format(p->reached, reached)
+                                    : leat_mem("", 0),
+                                leat_str(a->superseded ? "superseded" : "dead"),
+                                leat_str(c->facts.u) };
+    return leat__script_send(c->cmd, &leat__script_topic_take, keys, 7, args, 8,
                              &(leat_send_opts){ .fn = on_taken, .arg = p },
                              err);
 }

@@ -524,33 +524,9 @@ static leat_code init_machine(consumer *c, const leat__nonce *self, bool stable,
     return c->machine ? LEAT_OK : LEAT_ENOMEM;
 }
 
-/* The group is known from here on.  EVAL with the body: groups are made rarely,
- * and the client's call knows when to try again. */
-static leat_code enter(consumer *c, leat_error *err)
-{
-    const leat__script *s = &leat__script_topic_enter;
-    leat__key groups;
-    leat_reply *known = NULL;
-    leat_call_opts again = { .idempotent = true };
-    const leat_topic *t = c->topic;
-    leat__key_groups(&groups, t->prefix, t->name);
-    leat_bytes key = leat__key_bytes(&groups), group = leat_str(c->group);
-    leat_code rc = leat_client_call(
-        c->client, LEAT_ARGS(leat_str("SISMEMBER"), key, group), &again, &known,
-        err);
-    if (rc == LEAT_OK && leat_reply_int(known) == 0)
-        rc = leat_client_call(c->client,
-                              LEAT_ARGS(leat_str("EVAL"),
-                                        leat_mem(s->body, s->body_size),
-                                        leat_str("1"), key, group),
-                              &again, NULL, err);
-    leat_reply_free(known);
-    return rc;
-}
-
 static leat_code join(consumer *c, leat_error *err)
 {
-    leat_code rc = enter(c, err);
+    leat_code rc = leat__group_join(c->topic, c->group, &c->facts, err);
     if (rc != LEAT_OK)
         return rc;
     c->cmd = leat_client_lend(c->client, OPEN_MS, err);

@@ -9,6 +9,8 @@
 #include "topic/retention.h"
 #include <pthread.h>
 
+enum { LEAT__INCARNATION = 16 }; /* 64 random bits in hexadecimal */
+
 #define LEAT__LEASE_KEEP   "604800000" /* a week: then it is garbage */
 #define LEAT__ABANDONED_MS INT64_C(604800000)
 

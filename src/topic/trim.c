@@ -4,21 +4,24 @@
  *
  * The script (trimming.lua) has to be given the keys of all groups.  Their
  * names are in another slot, so they are read before, and a group may join
- * between. It is not overlooked: with its cursor it gets a group of the
- * server's own on the log, which the script compares with the names it was
- * given.  One that it was not told of it asks about, and the names are read
- * again.  What is still not among them is no group of the topic, but one that
- * somebody made by hand: it goes among the `others`, and is named as known from
- * then on.
+ * between.  It is not overlooked: before it is told that it has joined, it is
+ * noted beside every log (join.c), and with its cursor it gets a group of the
+ * server's own there.  The script compares both with the names it was given.
+ * One that it was not told of it asks about, and the names are read again.
+ * What is still not among them is no group of the topic, but one that somebody
+ * made by hand, or what a removal or a crash has left: it goes among the
+ * `others`, and is named as known from then on, a noted one with its
+ * incarnation, so that a later group of that name is asked about again.
  */
 #include "topic/trim.h"
 #include "base/mem.h"
 #include "redis/script.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIXED_KEYS = 3, FIXED_ARGS = 9 };
+enum { FIXED_KEYS = 4, FIXED_ARGS = 9 };
 
 /* ---- names ------------------------------------------------------------ */
 
@@ -67,10 +70,30 @@ static const leat__trim_name *find(const leat__trim_names *n, size_t from,
 static bool to_name(leat_bytes b, leat__trim_name *out)
 {
     *out = (leat__trim_name){ .state = '0' };
-    if (b.n > LEAT_NAME_MAX || b.n == 0 || memchr(b.p, 0, b.n))
+    if (!leat__name_is(b))
         return false;
     memcpy(out->text, b.p, b.n);
-    return leat__name_check("group", out->text, NULL) == LEAT_OK;
+    return true;
+}
+
+/* "<name>" or "<name> <incarnation>". */
+static bool to_other(leat_bytes b, leat__trim_name *out)
+{
+    const char *space = b.n ? memchr(b.p, ' ', b.n) : NULL;
+    size_t name = space ? (size_t)(space - (const char *)b.p) : b.n;
+    if (b.n >= sizeof out->text || memchr(b.p, 0, b.n) ||
+        !to_name(leat_mem(b.p, name), out))
+        return false;
+    memcpy(out->text, b.p, b.n);
+    return true;
+}
+
+/* Is it, without its incarnation, among the groups? */
+static bool among_groups(const leat__trim_names *n, const char *other)
+{
+    char name[LEAT_NAME_MAX + 1];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(other, " "), other);
+    return find(n, 0, n->groups, name);
 }
 
 static leat_code add_groups(leat__trim_names *n, const leat__trim_names *old,
@@ -95,7 +118,7 @@ leat_code leat__trim_names_read(leat__trim_names *n, const leat_reply *r,
     leat__trim_names new = { 0 };
     leat_code rc = add_groups(&new, n, r, err);
     for (size_t i = n->groups; rc == LEAT_OK && i < n->all; i++)
-        if (!find(&new, 0, new.groups, n->list[i].text))
+        if (!among_groups(&new, n->list[i].text))
             rc = add(&new, &n->list[i], err);
     if (rc != LEAT_OK) {
         leat__trim_names_release(&new);
@@ -103,6 +126,7 @@ leat_code leat__trim_names_read(leat__trim_names *n, const leat_reply *r,
     }
     leat__trim_names_release(n);
     *n = new;
+    n->named = n->all;
     return LEAT_OK;
 }
 
@@ -138,6 +162,7 @@ static void add_keys(words *w, const leat__topic_at *t, uint32_t partition,
     leat__key_log(k++, p, t->name, legacy, partition);
     leat__key_part(k++, p, t->name, legacy, partition, "bodies", NULL);
     leat__key_part(k++, p, t->name, legacy, partition, "large", NULL);
+    leat__key_part(k++, p, t->name, legacy, partition, "joined", NULL);
     for (size_t i = 0; i < n->groups; i++) {
         const char *group = n->list[i].text;
         leat__key_cursor(k++, p, t->name, legacy, partition, group);
@@ -169,7 +194,7 @@ static leat_code send_words(leat_conn *c, words *w, const leat__trim_names *n,
     args[i++] = leat__arg_int(text[3], how->most);
     args[i++] = leat_str(how->force ? "force" : legacy ? "others" : "");
     args[i++] = leat__arg_int(text[4], (int64_t)n->groups);
-    for (size_t k = 0; k < n->all; k++)
+    for (size_t k = 0; k < n->named; k++)
         args[i++] = leat_str(n->list[k].text);
     return leat__script_send(
         c, how->bulk ? &leat__script_topic_trim : &leat__script_topic_trim60,
@@ -206,7 +231,7 @@ static leat_code read_others(const leat_reply *r, leat__trim_names *n,
     (void)leat_reply_step(&it);
     for (const leat_reply *at; rc == LEAT_OK && (at = leat_reply_step(&it));) {
         leat__trim_name new;
-        if (to_name(leat_reply_bytes(at), &new) &&
+        if (to_other(leat_reply_bytes(at), &new) &&
             !find(n, 0, n->all, new.text))
             rc = add(n, &new, err);
     }

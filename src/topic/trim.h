@@ -16,7 +16,7 @@ enum {
 
 /* A group of the topic; after these others that the server has. */
 typedef struct leat__trim_name {
-    char text[LEAT_NAME_MAX + 1];
+    char text[LEAT_NAME_MAX + 1 + LEAT__INCARNATION + 1];
     char state;         /* as the script said last: '0' to '3'           */
     int64_t alarmed_ns; /* when that was logged; 0: never                */
     uint64_t held;      /* entries that go for it alone; trim_now.c      */
@@ -25,6 +25,8 @@ typedef struct leat__trim_name {
 typedef struct leat__trim_names {
     leat__trim_name *list;
     size_t groups, all, room;
+    size_t named; /* of these, up to the last reading: the others were not  */
+                  /* among the groups then, as far as is known              */
 } leat__trim_names;
 
 void leat__trim_names_release(leat__trim_names *n);

@@ -440,6 +440,44 @@ static void a_directory_others_may_enter_is_refused(void **state)
         refused(top, LEAT_EAUTH, "belongs to user 12345");
 }
 
+/* Below `top` a parent and the server's directory in it. */
+static void a_directory_that_others_can_replace_is_refused(void **state)
+{
+    (void)state;
+    char parent[96], below[sizeof dir], link[96];
+    snprintf(parent, sizeof parent, "%s/parent", top);
+    snprintf(below, sizeof below, "%s/in/redis", parent);
+    memcpy(dir, below, sizeof dir); /* where the teardown looks */
+    snprintf(link, sizeof link, "%s/link", top);
+    assert_int_equal(mkdir(parent, 0700), 0);
+    const mode_t bad[] = { 0777, 0770, 0702, 0720 };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(chmod(parent, bad[i]), 0);
+        refused(below, LEAT_EAUTH, "chmod go-w");
+    }
+    /* Where links lead counts as well. */
+    char inner[160];
+    snprintf(inner, sizeof inner, "%s/in", parent);
+    assert_int_equal(symlink(inner, link), 0);
+    snprintf(inner, sizeof inner, "%s/redis", link);
+    refused(inner, LEAT_EAUTH, "chmod go-w");
+    if (geteuid() == 0) {
+        assert_int_equal(chmod(parent, 0755), 0);
+        assert_int_equal(chown(parent, 12345, (gid_t)-1), 0);
+        refused(below, LEAT_EAUTH, "belongs to user 12345");
+        assert_int_equal(chown(parent, 0, (gid_t)-1), 0);
+        assert_int_equal(lchown(link, 12345, (gid_t)-1), 0);
+        refused(inner, LEAT_EAUTH, "belongs to user 12345");
+    }
+    /* Only owners rename in a sticky one. */
+    assert_int_equal(chmod(parent, 01777), 0);
+    leat_error err = { 0 };
+    leat__embedded *e = leat__embedded_attach(below, NULL, 10000, &err);
+    if (!e)
+        fail_msg("%s", err.msg);
+    leat__embedded_detach(e);
+}
+
 static void a_path_that_cannot_be_is_refused(void **state)
 {
     char path[300];
@@ -664,6 +702,7 @@ int main(void)
             a_server_that_is_stopped_is_waited_for_until_the_deadline),
         with_directory(no_second_server_starts_beside_one_that_does_not_end),
         with_directory(a_directory_others_may_enter_is_refused),
+        with_directory(a_directory_that_others_can_replace_is_refused),
         with_directory(a_path_that_cannot_be_is_refused),
         with_directory(the_longest_path_works),
         with_directory(a_missing_program_is_named_with_the_remedy),

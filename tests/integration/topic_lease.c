@@ -16,6 +16,10 @@
 #define LEASE   "leat:{t/0}:lease:g"
 #define CURSOR  "leat:{t/0}:cur:g"
 #define LOG     "leat:{t/0}:log"
+#define JOINED  "leat:{t/0}:joined"
+#define KEPT    "leat:{t/0}:kept:g"
+#define DUE     "leat:{t/0}:due:g"
+#define LANE    "leat:{t/0}:lane:g"
 #define KEEP    "600000"
 
 static leat_conn *conn;
@@ -37,7 +41,7 @@ static int teardown(void **state)
 
 /* ---- calling ---------------------------------------------------------- */
 
-enum { WORDS = 12 };
+enum { WORDS = 16 };
 
 static const leat_reply *call(const leat__script *s, size_t nkeys,
                               const char *const *words)
@@ -63,7 +67,8 @@ static const leat_reply *beat(const char *nonce, const char *record)
 static const leat_reply *take_from(const char *me, const char *dead,
                                    const char *start)
 {
-    return CALL(take, 3, LEASE, CURSOR, LOG, me, dead, start, "g", KEEP);
+    return CALL(take, 7, LEASE, CURSOR, LOG, JOINED, KEPT, DUE, LANE, me, dead,
+                start, "g", KEEP);
 }
 
 static const leat_reply *take(const char *me)
@@ -412,13 +417,14 @@ static void a_position_that_is_none_is_refused_before_any_write(void **state)
     static const char *const bad[] = { "", "5", "a-b", "@", "@-1", "5-" };
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        const leat_bytes b[] = { leat_str(LEASE), leat_str(CURSOR),
-                                 leat_str(LOG),   leat_str(A),
-                                 leat_str(""),    leat_str(bad[i]),
-                                 leat_str("g"),   leat_str(KEEP) };
+        const leat_bytes b[] = {
+            leat_str(LEASE), leat_str(CURSOR), leat_str(LOG),  leat_str(JOINED),
+            leat_str(KEPT),  leat_str(DUE),    leat_str(LANE), leat_str(A),
+            leat_str(""),    leat_str(bad[i]), leat_str("g"),  leat_str(KEEP)
+        };
         const leat_reply *r;
         assert_int_not_equal(leat__script_call(conn, &leat__script_topic_take,
-                                               b, 3, b + 3, 5, &r, NULL),
+                                               b, 7, b + 7, 5, &r, NULL),
                              LEAT_OK);
         assert_int_equal(redis_int(server, "DBSIZE"), 0);
     }
@@ -556,8 +562,8 @@ static void a_lease_keeps_why_its_owner_changed(void **state)
     (void)taken(take_from(B, A, "start"));
     assert_why("dead");
     snprintf(epoch, sizeof epoch, "%s",
-             taken(CALL(take, 3, LEASE, CURSOR, LOG, C, B, "start", "g", KEEP,
-                        "", "superseded")));
+             taken(CALL(take, 7, LEASE, CURSOR, LOG, JOINED, KEPT, DUE, LANE, C,
+                        B, "start", "g", KEEP, "", "superseded")));
     assert_why("superseded");
     assert_int_equal(hand(C, epoch, ""), 1);
     assert_why("handed");

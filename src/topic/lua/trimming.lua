@@ -6,7 +6,8 @@
 -- KEYS   1 log      stream
 --        2 bodies   hash: id of an entry -> its large body
 --        3 large    zset: those ids by their milliseconds
---        4, 5...    cursor and lease of each group of the topic
+--        4 joined   hash: groups of the topic -> incarnation, see joined.lua
+--        5, 6...    cursor and lease of each group of the topic
 -- ARGV   1 max_age      milliseconds; "" none
 --        2 max_entries  "" none
 --        3 forget       "never" "all" "first"
@@ -19,9 +20,10 @@
 --                       "others": groups that are not leat's count, too
 --        9 groups       how many names of groups follow that have keys above
 --       10...           their names; then those of groups that the server has
---                       and that are no groups of the topic
--- result {"?", name...}   the server has groups that were not named: read the
---                         names again; nothing was done
+--                       and that are no groups of the topic, and of joined
+--                       ones that are not, as "<name> <incarnation>"
+-- result {"?", name...}   there are groups that were not named, as above: read
+--                         the names again; nothing was done
 --        {taken, more, length, holder, limit, cut, wait, want, state...}
 --        taken   entries that went
 --        more    "1" there may be more to take now, else "0"
@@ -37,7 +39,8 @@
 --
 -- Nothing goes that is behind the cursor of a group that counts, but by force
 -- and by "first".  Whoever calls this late does no harm: the cursors are read
--- here, and a group that came meanwhile is among the server's own.
+-- here, and a group that came meanwhile has joined here, or is among the
+-- server's own.  Of a group that was removed meanwhile nothing is written.
 --
 -- Fields of a cursor that are this script's, and take.lua's to remove:
 --   i   since when the group is seen to be without a member, in milliseconds
@@ -62,9 +65,10 @@ end
 
 -- ---- who counts -----------------------------------------------------------
 
-local named = {}
+local named, ours = {}, {}
 for i = 10, #ARGV do
     named[ARGV[i]] = true
+    ours[ARGV[i]] = i < 10 + groups
 end
 -- Only what could be the name of one of ours.
 local strangers = {'?'}
@@ -75,6 +79,14 @@ for i, flat in ipairs(others) do
     if not named[name] and #name <= 200 and
        string.match(name, '^[%w._-]+$') then
         strangers[#strangers + 1] = name
+    end
+end
+local joined = pairs_of(redis.call('HGETALL', KEYS[4]))
+for name, incarnation in pairs(joined) do
+    local text = name .. ' ' .. incarnation
+    if not ours[name] and not named[text] and #name <= 200 and
+       string.match(text, '^[%w._-]+ %x*$') then
+        strangers[#strangers + 1] = text
     end
 end
 if #strangers > 1 then
@@ -120,8 +132,9 @@ local function abandoned(cursor, lease, begun, since)
     return idle >= after and now - (since or now) >= math.min(after, SEEN_MS)
 end
 
-local function state_of(cursor, lease, cur)
-    if policy == 'pin' then
+local function state_of(name, cursor, lease, cur)
+    local here = cur[1] or cur[2] or cur[3] or joined[name]
+    if policy == 'pin' or not here then
         return '0'
     end
     if cur[2] and policy == 'detach' then
@@ -145,9 +158,9 @@ local function counts(name, at)
 end
 
 for g = 1, groups do
-    local cursor, lease = KEYS[2 + 2 * g], KEYS[3 + 2 * g]
+    local cursor, lease = KEYS[3 + 2 * g], KEYS[4 + 2 * g]
     local cur = redis.call('HMGET', cursor, 'c', 'x', 'i')
-    states[g] = state_of(cursor, lease, cur)
+    states[g] = state_of(ARGV[9 + g], cursor, lease, cur)
     if states[g] < '2' then
         counts(ARGV[9 + g], cur[1] or '0-0')
     end
@@ -166,10 +179,6 @@ local function before(id)
 end
 
 if how == 'others' then
-    local ours = {}
-    for g = 1, groups do
-        ours[ARGV[9 + g]] = true
-    end
     for _, other in ipairs(others) do
         if not ours[other.name] then
             local pending = redis.call('XPENDING', LOG, other.name)

@@ -94,9 +94,52 @@ static void strings_are_escaped_and_made_valid(void **state)
     leat_json_text(j, NULL, leat_mem("x\xffy\xe2\x82", 5));
     leat_json_text(j, NULL, leat_mem(NULL, 0));
     leat_json_end(j);
-    finish(j, "[\"a\\u0000b\\u001f\\\"\\\\\\b\\f\\n\\r\\t/\x7f\","
-              "\"\xc3\xa9\xf0\x9f\x98\x80\xe2\x80\xa8\","
+    finish(j, "[\"a\\u0000b\\u001f\\\"\\\\\\b\\f\\n\\r\\t/\\u007f\","
+              "\"\xc3\xa9\xf0\x9f\x98\x80\\u2028\","
               "\"x\xef\xbf\xbdy\xef\xbf\xbd\",\"\"]");
+}
+
+static size_t put_utf8(char *out, uint32_t cp)
+{
+    size_t n = cp < 0x80 ? 1 : cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
+    static const unsigned char lead[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+    for (size_t i = n; i-- > 1; cp >>= 6)
+        out[i] = (char)(0x80 | (cp & 0x3f));
+    out[0] = (char)(lead[n] | cp);
+    return n;
+}
+
+/* C1, bidi, invisible; jansson reads back what was written. */
+static void what_misleads_a_terminal_is_written_by_number(void **state)
+{
+    static const uint32_t bad[] = { 0x7f,   0x80,   0x9b,   0x9f,    0x61c,
+                                    0x200b, 0x200f, 0x2028, 0x202e,  0x2066,
+                                    0x2069, 0xfeff, 0xfffb, 0xe0001, 0xe007f };
+    static const uint32_t good[] = { 0x20,   0x7e,   0xa0,    0x200a,  0x2030,
+                                     0x2070, 0xfffd, 0x1f600, 0x10ffff };
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char text[8] = "";
+        size_t n = put_utf8(text, bad[i]);
+        leat_json *j = fresh();
+        leat_json_array(j, NULL);
+        leat_json_text(j, NULL, leat_mem(text, n));
+        leat_json_end(j);
+        const char *got = leat_json_done(j, NULL, NULL);
+        assert_null(strstr(got, text));
+        json_t *read = json_loads(got, 0, NULL);
+        assert_string_equal(json_string_value(json_array_get(read, 0)), text);
+        json_decref(read);
+        leat_json_free(j);
+    }
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        char text[8] = "", want[16];
+        size_t n = put_utf8(text, good[i]);
+        leat_json *j = fresh();
+        leat_json_text(j, NULL, leat_mem(text, n));
+        snprintf(want, sizeof want, "\"%s\"", text);
+        finish(j, want);
+    }
 }
 
 static void keys_are_escaped_too(void **state)
@@ -339,6 +382,7 @@ int main(void)
         cmocka_unit_test(commas_quotes_and_brackets_fall_into_place),
         cmocka_unit_test(top_level_values_stand_on_lines),
         cmocka_unit_test(strings_are_escaped_and_made_valid),
+        cmocka_unit_test(what_misleads_a_terminal_is_written_by_number),
         cmocka_unit_test(keys_are_escaped_too),
         cmocka_unit_test(doubles_are_short_and_exact),
         cmocka_unit_test(every_double_comes_back),

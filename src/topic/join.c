@@ -1,0 +1,169 @@
+/*
+ * join.c: a group becomes one of a topic's.
+ *
+ *   leat:{<t>}:groups         set    names
+ *   leat:{<t>}:group:<g>      hash   u       incarnation, 64 random bits
+ *                                    joined  "1": it is noted beside all logs
+ *                                    gone    "1": it is being removed
+ *   leat:{<t>/<i>}:joined     hash   group -> incarnation
+ *
+ *   unknown --enter.lua--> known --joined.lua of each log, whole.lua--> joined
+ *
+ * Whoever trims a log learns of a group by its note, however old the names are
+ * that it has read (trimming.lua), so a member is let in when all notes are
+ * made.  A crash before leaves a group that is known: the next member makes the
+ * notes again.  So does the first of a group that an earlier version made.
+ *
+ * A name may be used again.  The incarnation tells which group of that name is
+ * meant, wherever something is removed, or is done late.
+ */
+#include "topic/join.h"
+#include "base/system.h"
+#include "redis/script.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LEND_MS = 10000 };
+
+leat_code leat__incarnation_new(char out[LEAT__INCARNATION + 1],
+                                leat_error *err)
+{
+    uint64_t any = 0;
+    leat_code rc = leat__random(&any, sizeof any, err);
+    snprintf(out, LEAT__INCARNATION + 1, "%016llx", (unsigned long long)any);
+    return rc;
+}
+
+/* ---- the group -------------------------------------------------------- */
+
+typedef struct joining {
+    leat_topic *topic;
+    const char *group;
+    leat__key groups, key;
+    bool joined;
+    leat__group_facts *out;
+} joining;
+
+static leat_code read_facts(joining *x, const leat_reply *r, leat_error *err)
+{
+    if (leat_reply_len(r) != 3)
+        return leat__fail(err, LEAT_EPROTO, "the group was answered strangely");
+    leat_bytes state = leat_reply_bytes(leat_reply_at(r, 0));
+    leat_bytes u = leat_reply_bytes(leat_reply_at(r, 1));
+    if (leat_bytes_eq(state, leat_str("2")))
+        return leat__fail(err, LEAT_EBUSY,
+                          "group '%s' of '%s' is being removed: remove it "
+                          "again, to the end, then join",
+                          x->group, x->topic->name);
+    if (u.n > LEAT__INCARNATION)
+        return leat__fail(err, LEAT_EDECODE,
+                          "group '%s' of '%s' was made by another version",
+                          x->group, x->topic->name);
+    if (u.n > 0)
+        memcpy(x->out->u, u.p, u.n);
+    x->out->u[u.n] = '\0';
+    x->joined = leat_reply_bytes(leat_reply_at(r, 2)).n > 0;
+    return LEAT_OK;
+}
+
+/* EVAL with the body: groups are joined rarely, and the client's call knows
+ * when to try again. */
+static leat_code enter(joining *x, leat_error *err)
+{
+    const leat__script *s = &leat__script_topic_enter;
+    char u[LEAT__INCARNATION + 1];
+    leat_reply *r = NULL;
+    leat_code rc = leat__incarnation_new(u, err);
+    if (rc == LEAT_OK)
+        rc = leat_client_call(
+            x->topic->client,
+            LEAT_ARGS(leat_str("EVAL"), leat_mem(s->body, s->body_size),
+                      leat_str("2"), leat__key_bytes(&x->groups),
+                      leat__key_bytes(&x->key), leat_str(x->group),
+                      leat_str(u)),
+            &(leat_call_opts){ .idempotent = true }, &r, err);
+    if (rc == LEAT_OK)
+        rc = read_facts(x, r, err);
+    leat_reply_free(r);
+    return rc;
+}
+
+/* ---- the notes -------------------------------------------------------- */
+
+static void on_noted(void *arg, const leat_reply *r, const leat_error *e)
+{
+    leat_error *first = arg;
+    (void)r;
+    if (e && first->code == LEAT_OK)
+        *first = *e;
+}
+
+static leat_code note_all(const joining *x, leat_conn *conn, leat_error *err)
+{
+    const leat_topic *t = x->topic;
+    leat_error failed = { 0 };
+    leat_code rc = LEAT_OK;
+    for (uint32_t i = 0; rc == LEAT_OK && i < t->meta.partitions; i++) {
+        leat__key key;
+        leat__key_part(&key, t->prefix, t->name, t->meta.legacy, i, "joined",
+                       NULL);
+        const leat_bytes k = leat__key_bytes(&key);
+        const leat_bytes args[] = { leat_str(x->group), leat_str(x->out->u) };
+        rc = leat__script_send(
+            conn, &leat__script_topic_joined, &k, 1, args, 2,
+            &(leat_send_opts){ .fn = on_noted, .arg = &failed }, err);
+    }
+    /* Also after a failure: what was sent is answered by then. */
+    leat_code end = leat_conn_drain(conn, 0, rc == LEAT_OK ? err : NULL);
+    if (rc == LEAT_OK)
+        rc = end;
+    if (rc == LEAT_OK && failed.code != LEAT_OK) {
+        *err = failed;
+        rc = failed.code;
+    }
+    return rc;
+}
+
+static leat_code finish(const joining *x, leat_conn *conn, leat_error *err)
+{
+    const leat_reply *r = NULL;
+    const leat_bytes keys[] = { leat__key_bytes(&x->groups),
+                                leat__key_bytes(&x->key) };
+    const leat_bytes args[] = { leat_str(x->group), leat_str(x->out->u) };
+    leat_code rc = leat__script_call(conn, &leat__script_topic_whole, keys, 2,
+                                     args, 2, &r, err);
+    if (rc == LEAT_OK && leat_reply_int(r) != 1)
+        rc = leat__fail(err, LEAT_EBUSY,
+                        "group '%s' of '%s' was removed while it was joined",
+                        x->group, x->topic->name);
+    return rc;
+}
+
+static leat_code note(const joining *x, leat_error *err)
+{
+    leat_conn *conn = leat_client_lend(x->topic->client, LEND_MS, err);
+    if (!conn)
+        return err->code;
+    leat_code rc = note_all(x, conn, err);
+    if (rc == LEAT_OK)
+        rc = finish(x, conn, err);
+    leat_client_return(x->topic->client, conn);
+    return rc;
+}
+
+leat_code leat__group_join(leat_topic *t, const char *group,
+                           leat__group_facts *out, leat_error *err)
+{
+    joining x = { .topic = t, .group = group, .out = out };
+    leat_error e = { 0 };
+    *out = (leat__group_facts){ 0 };
+    leat__key_groups(&x.groups, t->prefix, t->name);
+    leat__key_group(&x.key, t->prefix, t->name, group);
+    leat_code rc = enter(&x, &e);
+    if (rc == LEAT_OK && !x.joined)
+        rc = note(&x, &e);
+    if (rc != LEAT_OK && err)
+        *err = e;
+    return rc;
+}

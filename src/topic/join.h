@@ -1,0 +1,23 @@
+/*
+ * join.h: a group becomes one of a topic's.  See join.c.
+ */
+#ifndef LEAT_TOPIC_JOIN_H
+#define LEAT_TOPIC_JOIN_H
+
+#include "topic/topic.h"
+
+/* What a group is. */
+typedef struct leat__group_facts {
+    char u[LEAT__INCARNATION + 1]; /* ""; an earlier version made it       */
+} leat__group_facts;
+
+/* Make the group unless it is there, and note it beside every log.  LEAT_EBUSY:
+ * it is being removed. */
+leat_code leat__group_join(leat_topic *t, const char *group,
+                           leat__group_facts *out, leat_error *err);
+
+/* 64 random bits in hexadecimal. */
+leat_code leat__incarnation_new(char out[LEAT__INCARNATION + 1],
+                                leat_error *err);
+
+#endif

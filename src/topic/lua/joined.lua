@@ -1,0 +1,13 @@
+-- joined.lua: a group is noted beside a log.
+--
+-- KEYS   1 joined   hash: group -> incarnation
+-- ARGV   1 group    2 its incarnation
+-- result 1
+-- states unknown here -> noted: no trim overlooks it from now on
+--
+-- Twice is as good as once.
+
+-- First a write that Redis allows when it is full.
+redis.call('PERSIST', KEYS[1])
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+return 1
