@@ -41,8 +41,8 @@
  *   d/<queue>/<entry>                   delayed; fifo: d/<queue>/<n>/<entry>
  *
  * A message with a body is in exactly one place: ready (or its group's list),
- * due, or dead.  One that an earlier version left in none is found by the reaper:
- * see repair.lua.
+ * due, or dead.  One that an earlier version left in none is found by the
+ * reaper: see repair.lua.
  *
  *           send                  take                   ack
  *   ------------------> ready ------------> v in due ----------> done
