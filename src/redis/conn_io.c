@@ -10,6 +10,8 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "redis/bundle.h"
+#include "redis/keys.h"
+#include "redis/server_error.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -394,6 +396,13 @@ leat_code leat__call_wait(leat__call *call, const leat_reply **reply,
     return call->err.code;
 }
 
+static void name_key(const leat_bytes *argv, size_t n, leat_error *err)
+{
+    leat__keys k = leat__keys_of(argv, n);
+    if (k.first < k.end)
+        leat__error_name_key(err, argv[k.first]);
+}
+
 leat_code leat_conn_call(leat_conn *c, const leat_bytes *argv, size_t n,
                          const leat_send_opts *opts, const leat_reply **reply,
                          leat_error *err)
@@ -406,7 +415,10 @@ leat_code leat_conn_call(leat_conn *c, const leat_bytes *argv, size_t n,
     leat_code rc = leat__call_begin(c, err);
     if (rc == LEAT_OK)
         rc = leat_conn_send(c, argv, n, &o, err);
-    return rc == LEAT_OK ? leat__call_wait(&call, reply, err) : rc;
+    rc = rc == LEAT_OK ? leat__call_wait(&call, reply, err) : rc;
+    if (rc == LEAT_EAUTH && err)
+        name_key(argv, n, err);
+    return rc;
 }
 
 leat_code leat_conn_listen(leat_conn *c, int64_t wait_ms, leat_error *err)
