@@ -158,6 +158,10 @@ static inline uint32_t leat__conn_waiting(const leat_conn *c)
     return c->tail - c->head;
 }
 
+/* Reads without a look at deadlines and at other connections: poll tells again
+ * of what is left. */
+enum { LEAT__READS_AT_ONCE = 64 };
+
 /* Write without blocking; and read once, with `wait` for a moment: *got is
  * false when there was nothing to read. */
 leat_code leat__conn_write_some(leat_conn *c, leat_error *err);
