@@ -80,7 +80,8 @@ DECK = (
     One.pause_redis, One.pause_redis_long, One.pause_clients, One.move_clock,
     One.shake_clock, One.cut, One.cut, One.cut_command, One.cut_command,
     One.hold, One.hold_requests, One.delay, One.split, One.shut_door,
-    One.flush_scripts, One.kill_clients, One.drop_leases, One.kill_with_redis)
+    One.flush_scripts, One.kill_clients, One.drop_leases, One.kill_with_redis,
+    One.fill_memory)
 
 
 def schedule(seed, seconds, deck):
