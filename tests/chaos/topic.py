@@ -116,6 +116,15 @@ def deck_of(o):
     return deck or sys.exit(f"no fault {o.only}")
 
 
+def faults_of(run):
+    bad = tuple(k for k in FAULTS if k != "duplicated") + (
+        "shared", "repeated", "unsettled", "misplaced", "written_twice",
+        "back", "fell") + (BAD if run.policies else ())
+    if run.policies and run.policies.order == "none":
+        bad = tuple(k for k in bad if k != "reordered")
+    return bad
+
+
 def on_one(o):
     with Rig() as rig:
         run = One(rig, policies_of(o))
@@ -125,12 +134,9 @@ def on_one(o):
             run.policies.judge(run, verdict)
             run.policies.replay(run, verdict)
         verdict["back"], verdict["fell"] = unfenced(run.redis, run.sought)
-    verdict["unsettled"] = again
-    bad = tuple(k for k in FAULTS if k != "duplicated") + (
-        "shared", "repeated", "unsettled", "misplaced", "written_twice",
-        "back", "fell") + (BAD if o.policies else ())
-    if o.policies and run.policies.order == "none":
-        bad = tuple(k for k in bad if k != "reordered")
+        verdict["unsettled"] = again
+        bad = faults_of(run)
+        rig.bad = any(verdict[k] for k in bad)
     finish(verdict, o.tap, [
         ("hundreds of messages were acknowledged", verdict["acked"] > 500),
         ("consumers were killed and stopped",

@@ -7,6 +7,7 @@ seek brings back may come once more (AGAIN), and nothing else may.
 """
 
 import subprocess
+import time
 
 from chaos import BUILD, say
 from topic_run import GROUP, PARTITIONS
@@ -31,7 +32,9 @@ class Operator:
 
     def leat(self, *words):
         """True: it was done.  Whoever gets no answer asks again."""
+        self.asked = []         # when, in ns
         for _ in range(TRIES):
+            self.asked.append(time.monotonic_ns())
             p = self.rig.start([str(BUILD / "leat"), *words, "--url",
                                 self.consumer_url, "--yes"],
                                stdout=subprocess.DEVNULL,
@@ -96,11 +99,14 @@ class Operator:
         self.cut_off()
         self.sought.append((i, order_of(before[-1][0].decode()),
                             order_of(target)))
-        for position, text in self.written(i):
-            if order_of(position) >= order_of(target):
-                self.notes.of(AGAIN, int(text))
         self.operate(r, "group", "seek", "orders", GROUP, "--partition",
                      str(i), "--to", target, "--force")
+        # Read afterwards: what was sent before it was done comes again, too.
+        again = [int(text) for position, text in self.written(i)
+                 if order_of(position) >= order_of(target)]
+        for ns in self.asked:
+            for number in again:
+                self.notes.of(AGAIN, number, ns)
 
     def stop_producer(self, seconds, r):
         """It stands, with what it sent under way."""

@@ -30,9 +30,9 @@ class Notes:
     def __init__(self, directory):
         self.path = directory / f"notes.{os.getpid()}.ledger"
 
-    def write(self, kind, key=0, seq=0, number=0, fence=0, detail=0):
+    def write(self, kind, key=0, seq=0, number=0, fence=0, detail=0, ns=0):
         head = struct.pack("=IIQQQQQQq", MAGIC, kind, key, seq, number, 0,
-                           fence, detail, time.monotonic_ns())
+                           fence, detail, ns or time.monotonic_ns())
         total = 14695981039346656037        # FNV-1a, as in ledger.c
         for byte in head:
             total = (total ^ byte) * 1099511628211 & (1 << 64) - 1
@@ -45,9 +45,9 @@ class Notes:
         self.write(STRIKE, seq=int(lossy), number=process, fence=max(int(begin * 1e9), 1),
                    detail=int(end * 1e9))
 
-    def of(self, kind, number):
-        """GONE, AGAIN or LATE: said of a message."""
-        self.write(kind, number >> 32, number & 0xffffffff, number)
+    def of(self, kind, number, ns=0):
+        """GONE, AGAIN or LATE: said of a message, from ns on (now)."""
+        self.write(kind, number >> 32, number & 0xffffffff, number, ns=ns)
 
 
 class Ledgers:
