@@ -53,19 +53,19 @@ def ids(n):
 
 def send(n):
     base, made, keys = shard("l")
-    return queue_case(base, made, keys, "o", LANE, 1, "0", 0, *(
+    return queue_case(base, made, keys, "o", LANE, 1, "0", 0, "0", *(
         x for i in numbered(n) for x in (f"id{i}", "body")))
 
 
 def send_later(n):
     base, made, keys = shard("l")
-    return queue_case(base, made, keys, "o", LANE, 1, "0", 5000, *(
+    return queue_case(base, made, keys, "o", LANE, 1, "0", 5000, "0", *(
         x for i in numbered(n) for x in (f"id{i}", "body")))
 
 
 def send_each(n):
     base, made, keys = shard("l", fifo=1)
-    return queue_case(base, made, keys, "o", LANE, 1, "0", 1, *(
+    return queue_case(base, made, keys, "o", LANE, 1, "0", 1, "0", *(
         x for i in numbered(n)
         for x in (f"id{i}", "body", f"g{i}", f"x{i}", 0, 1)))
 
@@ -116,12 +116,12 @@ def of_dead(n):
 
 def redrive(n):
     base, before, keys = of_dead(n)
-    return queue_case(base, before, keys, "o", LANE, 7, "0", n)
+    return queue_case(base, before, keys, "o", LANE, 7, "0", n, 1)
 
 
 def drop(n):
     base, before, keys = of_dead(n)
-    return queue_case(base, before, keys, "o", "dead", n, "0", 0)
+    return queue_case(base, before, keys, "o", "dead", n, "0", 0, 1)
 
 
 def peek(n):
@@ -200,7 +200,7 @@ OWL = {
     "peek": lambda n: owl_case("l", owl_list("dlq", n), "o", n, "1"),
     "redrive": lambda n: owl_case("l", owl_list("dlq", n), "o", LANE, 7, "0",
                                   n),
-    "send": lambda n: owl_case("l", [], "o", LANE, 1, "0", 0, *(
+    "send": lambda n: owl_case("l", [], "o", LANE, 1, "0", 0, "0", *(
         x for i in numbered(n)
         for x in (f"id{i}", "4\nnulleA==", "", "", 5000, 0))),
     "take": lambda n: owl_case("l", owl_list("ready", n), "o", LANE, 1, "0", n,
@@ -221,14 +221,16 @@ def later(n):
     return (), ["l", "ls", "le", "ll"], ["token", 5000, 0, *fields(n)]
 
 
+HIDE = change("hide")
 BATCH, LOT, TAKE, SETTLE = 1000, 400, 4096, 4096
 LIMITS = [
     ("queue/send", BATCH, send), ("queue/send", BATCH, send_later),
     ("queue/send_each", LOT, send_each),
     ("queue/take", BATCH, take), ("queue/take", BATCH, take_picking),
     ("queue/ack", BATCH, ack),
+    ("queue/change", SETTLE, HIDE),
     *(("queue/change", SETTLE, change(x))
-      for x in ("hide", "back", "bury", "free", "late")),
+      for x in ("back", "bury", "free", "late")),
     ("queue/expire", BATCH, expire), ("queue/redrive", BATCH, redrive),
     ("queue/drop", BATCH, drop), ("queue/peek", BATCH, peek),
     ("pool/serve", TAKE, serve), ("pool/serve", 256, serve_turn),
@@ -239,11 +241,17 @@ LIMITS = [
 ]
 
 
+# They look, hide for longer, or have nothing to serve.
+UNCHANGED = (peek, OWL["peek"], HIDE, serve_queues)
+
+
 def wrong_with(w, name, text, most, make):
     case = Case(w, name, text, make(most))
-    how, bad = case.run(), []
+    before, how, bad = case.state(), case.run(), []
     if how is not True:
         bad.append(f"{most}: {how}")
+    elif case.state() == before and make not in UNCHANGED:
+        bad.append(f"{most}: nothing was done")
     if make in (serve, ack, take, take_picking, send, expire):
         bad += [f"{most}: strays {len(x)}" for x in Queue(case).strays()]
     case = Case(w, name, text, make(most + 1))

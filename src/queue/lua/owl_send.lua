@@ -16,7 +16,7 @@ local was = call('GET', base .. 'lane:' .. ARGV[2])
 -- so that redowl, too, brings it to the queue when its time has come.  At
 -- maxmemory the first HSET is refused.
 local MOST = 1000 -- LEAT_QUEUE_BATCH
-if #ARGV > 5 + 6 * MOST then
+if #ARGV > 6 + 6 * MOST then
     return redis.error_reply('ERR more than one call may have')
 end
 local out, new, delays, seen = { 0, 0 }, {}, {}, {}

@@ -20,7 +20,7 @@ local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
 -- nothing -> ready or delayed.  A delayed message of a fifo queue enters its
 -- group when its time has come, numbered, and never before an earlier one.
 local MOST = 400 -- LEAT__QUEUE_LOT
-if #ARGV > 5 + 6 * MOST then
+if #ARGV > 6 + 6 * MOST then
     return redis.error_reply('ERR more than one call may have')
 end
 local queue = ARGV[1]
