@@ -358,8 +358,7 @@ static leat_code send_take(consumer *c, const leat__group_action *a,
                                 leat__arg_int(highest, (int64_t)c->highest),
                                 leat_str(leat__order_name(c->opts.order)) };
     return leat__script_send(c->cmd, &leat__script_topic_take, keys, 7, args,
-                             10,
-                             &(leat_send_opts){ .fn = on_taken, .arg = p },
+                             10, &(leat_send_opts){ .fn = on_taken, .arg = p },
                              err);
 }
 
