@@ -296,7 +296,7 @@ struct consumer {
     bool thread_started;
     _Atomic int64_t safe_until_ns;      /* as the group says         */
     _Atomic int64_t safe_until_boot_ns; /* with time asleep     */
-    _Atomic int64_t lease_ms;           /* as in opts, for all threads    */
+    _Atomic int64_t lease_ms;           /* as in opts, for all threads */
     uint64_t beats;                     /* answered, under lock      */
     atomic_bool beat_wanted;
 

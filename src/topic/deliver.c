@@ -254,7 +254,7 @@ fill(part *p, leat__held *held, handed *h)
     leat__held_keep(held);
     d->msg = *held->msg;
     h->again = 0;
-    if (d->msg.header_count > 0) {
+    if (held->again) {
         h->again = leat__again_count(c, &d->msg);
         d->attempt += h->again;
     }

@@ -55,7 +55,7 @@ void leat__read_into(part *p, leat__held *h)
         leat__held_drop(h);
         return;
     }
-    if (h->msg->header_count > 0 && leat__again_others(c, h->msg)) {
+    if (h->again && leat__again_others(c, h->msg)) {
         pass(p, h);
         return;
     }

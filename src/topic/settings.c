@@ -11,7 +11,8 @@
  *
  * The first member writes them (enter.lua), the others get them: two that judge
  * by different leases take from each other for ever, and two orders let
- * messages overtake.  Every beat brings them along, so that a change reaches who lives.
+ * messages overtake.  Every beat brings them along, so that a change reaches
+ * members that live.
  */
 #include "topic/settings.h"
 #include "redis/script.h"

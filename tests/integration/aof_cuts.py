@@ -423,7 +423,7 @@ def queue_drop(k):
             ["RPUSH", base + "o:dead", entry(3, 1)],
             ["ZADD", base + "due", LATER, flying(2), LATER,
              "d/o/" + entry(4), 1, "d/p/" + entry(9)]], keys,
-            "o", what, 100, "0", which)
+            "o", what, 100, "0", which, 1)
 
 
 def queue_expire(k):
@@ -439,11 +439,26 @@ def queue_expire(k):
          f"d/o/{1:016}/" + entry(2, group="b")]], keys, 100, "2", "", 0, "1")
 
 
+def queue_repair(k):
+    """The second stands nowhere; groups: one is waited for."""
+    base, made, keys = shard(k)
+    yield queue_case(base, [
+        *made, *bodies(base, 1, 2, 3), ["SADD", base + "queues", "o"],
+        ["HSET", base + "o:stat", "sent", 3, "recv", 2],
+        ["RPUSH", base + "o:ready", entry(1)],
+        ["ZADD", base + "due", LATER, flying(3)]], keys, "2")
+    base, made, keys = shard(k + "f", fifo=1)
+    yield queue_case(base, [
+        *made, *bodies(base, 1, 2, 3), ["SADD", base + "queues", "o"],
+        ["HSET", base + "o:busy", "a", "id1"],
+        ["RPUSH", base + "o:g:a", entry(2, group="a")]], keys, "2")
+
+
 def queue_make(k):
     base, made, keys = shard(k)
-    yield queue_case(base, [], keys, "o", "open", *made[0][4:])
+    yield queue_case(base, [], keys, "o", "open", "u1", *made[0][4:])
     base, made, keys = shard(k + "a")
-    yield queue_case(base, made, keys, "o", "alter", "hide", 5, "ttl", 9)
+    yield queue_case(base, made, keys, "o", "alter", 1, "hide", 5, "ttl", 9)
 
 
 def queue_redrive(k):
@@ -453,25 +468,25 @@ def queue_redrive(k):
         yield queue_case(base, [
             *made, *bodies(base, 1, 2), ["HSET", base + "o:why", "id1", "no"],
             ["RPUSH", base + "o:dead", entry(1, 3, group), entry(2, 3, group)]],
-            keys, "o", LANE, 7, "2", 10)
+            keys, "o", LANE, 7, "2", 10, 1)
 
 
 def queue_send(k):
     for delay in (0, 5000):
         base, made, keys = shard(f"{k}{delay}")
-        yield queue_case(base, made, keys, "o", LANE, 1, "2", delay, "id1",
-                         "body 1", "id2", "body 2")
+        yield queue_case(base, made, keys, "o", LANE, 1, "2", delay, "11",
+                         "id1", "body 1", "id2", "body 2")
 
 
 def queue_send_each(k):
     for fifo in (0, 1):
         base, made, keys = shard(f"{k}{fifo}", fifo=fifo)
-        yield queue_case(base, made, keys, "o", LANE, 1, "2", fifo,
+        yield queue_case(base, made, keys, "o", LANE, 1, "2", fifo, "0",
                          "id1", "body 1", "a", "x", 0, 1,
                          "id2", "body 2", "b", "", 0 if fifo else 5000, 0,
                          "id3", "body 3", "a", "x", 0, 0)
     base, made, keys = shard(k + "d", fifo=1, delay=5000)
-    yield queue_case(base, made, keys, "o", LANE, 1, "2", 1,
+    yield queue_case(base, made, keys, "o", LANE, 1, "2", 1, "0",
                      "id1", "body 1", "a", "", -1, 0)
 
 
@@ -605,7 +620,7 @@ def owl_redrive(k):
 
 
 def owl_send(k):
-    yield owl_case(k, [], "o", LANE, 1, "2", 0,
+    yield owl_case(k, [], "o", LANE, 1, "2", 0, "0",
                    "id1", "4\nnulleA==", "", "", 0, 0,
                    "id2", "4\nnulleA==", "", "", 5000, 1)
 
@@ -629,7 +644,7 @@ CASES = {
     "queue/ack": queue_ack, "queue/change": queue_change,
     "queue/drop": queue_drop, "queue/expire": queue_expire,
     "queue/make": queue_make, "queue/peek": queue_look(10, "1"),
-    "queue/redrive": queue_redrive, "queue/send": queue_send,
+    "queue/redrive": queue_redrive, "queue/repair": queue_repair, "queue/send": queue_send,
     "queue/send_each": queue_send_each, "queue/stats": queue_look(),
     "queue/take": queue_take,
     "admin/discard": discard, "admin/edit": edit, "admin/replay": replay,
