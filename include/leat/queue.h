@@ -208,6 +208,9 @@ LEAT_API leat_queue_batch *leat_queue_peek(leat_queue *q, int max, bool dead,
 
 /* ---- the dead letters, and care --------------------------------------- */
 
+/* A handle looks after the queue that it opened.  LEAT_ENOENT of redrive, purge
+ * and alter: it is gone, or another one of that name is there. */
+
 typedef struct leat_redrive_opts {
     int64_t max;  /* 0: all that are there now                             */
     double rate;  /* a second; 0: as fast as can be                        */
@@ -231,7 +234,8 @@ LEAT_API leat_code leat_queue_requeue_expired_once(leat_queue *q, int max,
 LEAT_API leat_code leat_queue_purge(leat_queue *q, bool dead, int64_t *dropped,
                                     leat_error *err);
 
-/* Remove the queue with all its messages.  Handles get LEAT_ENOENT. */
+/* Remove the queue with all its messages; not one that is made of that name
+ * meanwhile.  Handles get LEAT_ENOENT. */
 LEAT_API leat_code leat_queue_remove(leat_client *c, const char *name,
                                      const leat_queue_opts *opts,
                                      leat_error *err);

@@ -251,6 +251,18 @@ leat_code leat__queue_expect(const leat_reply *r, size_t n, leat_error *err)
                       "a script of a queue was answered strangely");
 }
 
+leat_code leat__queue_none(const char *name, leat_error *err)
+{
+    return leat__fail(err, LEAT_ENOENT, "there is no queue '%s'", name);
+}
+
+leat_code leat__queue_other(const char *name, leat_error *err)
+{
+    return leat__fail(err, LEAT_ENOENT,
+                      "queue '%s' was removed and made anew: open it again",
+                      name);
+}
+
 leat_code leat__queue_refused(const leat_queue *q, const leat_reply *r,
                               leat_error *err)
 {
@@ -267,6 +279,8 @@ leat_code leat__queue_refused(const leat_queue *q, const leat_reply *r,
                           (long long)leat_reply_int(leat_reply_at(r, 1)),
                           (long long)leat_reply_int(leat_reply_at(r, 2)),
                           q->name);
+    case -4:
+        return leat__queue_other(q->name, err);
     default:
         return leat__fail(err, LEAT_EINVAL,
                           "queue '%s' was removed and made anew with other "
@@ -277,14 +291,23 @@ leat_code leat__queue_refused(const leat_queue *q, const leat_reply *r,
 
 /* ---- lanes ------------------------------------------------------------ */
 
+leat_code leat__queue_nonce(char out[LEAT__QUEUE_NONCE], leat_error *err)
+{
+    unsigned char r[LEAT__QUEUE_NONCE / 2];
+    leat_code rc = leat__random(r, sizeof r, err);
+    for (size_t i = 0; rc == LEAT_OK && i < sizeof r; i++)
+        snprintf(out + 2 * i, 3, "%02x", r[i]);
+    return rc;
+}
+
 static queue_lane *lane_new(leat_error *err)
 {
-    unsigned char r[8];
-    if (leat__random(r, sizeof r, err) != LEAT_OK)
+    char name[LEAT__QUEUE_NONCE];
+    if (leat__queue_nonce(name, err) != LEAT_OK)
         return NULL;
     queue_lane *l = leat__zalloc(sizeof *l, err);
-    for (size_t i = 0; l && i < sizeof r; i++)
-        snprintf(l->name + 2 * i, 3, "%02x", r[i]);
+    if (l)
+        memcpy(l->name, name, sizeof name);
     return l;
 }
 

@@ -11,6 +11,8 @@
 #include "redis/client.h"
 #include "redis/scan.h"
 
+#include <stdio.h>
+
 enum { STEP = LEAT_QUEUE_BATCH, REDRIVE_STEP = 100 };
 
 /* The first two numbers of an answer; the second may be a text. */
@@ -36,10 +38,16 @@ static leat_code read_pair(void *arg, const leat_reply *r, leat_error *err)
     return LEAT_OK;
 }
 
-static leat_code none(const char *name, leat_error *err)
+/* A number of an answer below 0: why nothing was done. */
+static leat_code refused(const char *name, int64_t why, leat_error *err)
 {
-    return leat__fail(err, LEAT_ENOENT, "there is no queue '%s'", name);
+    return why == -4 ? leat__queue_other(name, err)
+                     : leat__queue_none(name, err);
 }
+
+/* As leat_queue_stats_get.  same: only of the very queue that was opened. */
+static leat_code get_figures(leat_queue *q, bool same, leat_queue_stats *out,
+                             leat_error *err);
 
 /* ---- what expired ----------------------------------------------------- */
 
@@ -76,14 +84,17 @@ static leat_code redrive_step(leat_queue *q, int64_t max, int64_t *moved,
     queue_lane *lane = leat__lane_take(q, QUEUE_SEND, err);
     if (!lane)
         return LEAT_ENOMEM;
-    leat_bytes args[] = { leat_str(q->name), leat_str(lane->name),
+    leat_bytes args[] = { leat_str(q->name),
+                          leat_str(lane->name),
                           leat__arg_int(number, (int64_t)lane->number),
-                          leat_str(q->events), leat__arg_int(most, max) };
-    leat_code rc = leat__queue_ask(q, q->profile->redrive, args, 5, NULL, 0,
+                          leat_str(q->events),
+                          leat__arg_int(most, max),
+                          leat_str(q->who) };
+    leat_code rc = leat__queue_ask(q, q->profile->redrive, args, 6, NULL, 0,
                                    read_pair, &p, err);
     leat__lane_give(q, QUEUE_SEND, lane, false);
     if (rc == LEAT_OK && p.a < 0)
-        rc = none(q->name, err);
+        rc = refused(q->name, p.a, err);
     *moved = rc == LEAT_OK ? p.a : 0;
     return rc;
 }
@@ -113,7 +124,7 @@ leat_code leat_queue_redrive(leat_queue *q, const leat_redrive_opts *opts,
     leat_redrive_opts o = opts ? *opts : (leat_redrive_opts){ 0 };
     leat_queue_stats st;
     int64_t done = 0, start = leat__now_ns();
-    leat_code rc = leat_queue_stats_get(q, &st, err);
+    leat_code rc = get_figures(q, true, &st, err);
     if (moved)
         *moved = 0;
     if (rc == LEAT_OK && (o.max < 0 || o.rate < 0))
@@ -141,6 +152,7 @@ leat_code leat_queue_redrive(leat_queue *q, const leat_redrive_opts *opts,
 typedef struct dropping {
     queue_call call;
     const leat__script *script;
+    char who[LEAT__QUEUE_WHO];
     int64_t dropped;
 } dropping;
 
@@ -148,17 +160,17 @@ static leat_code drop_step(dropping *d, const char *what, const char *cursor,
                            const char *which, pair *p, leat_error *err)
 {
     char step[LEAT__NUMBER];
-    leat_bytes args[] = { leat_str(d->call.name), leat_str(what),
+    leat_bytes args[] = { leat_str(d->call.name),    leat_str(what),
                           leat__arg_int(step, STEP), leat_str(cursor),
-                          leat_str(which) };
+                          leat_str(which),           leat_str(d->who) };
     d->call.script = d->script;
     d->call.args = args;
-    d->call.n = 5;
+    d->call.n = 6;
     d->call.read = read_pair;
     d->call.arg = p;
     leat_code rc = leat__queue_call(&d->call, err);
     if (rc == LEAT_OK && p->a < 0)
-        rc = none(d->call.name, err);
+        rc = refused(d->call.name, p->a, err);
     if (rc == LEAT_OK)
         d->dropped += p->a;
     return rc;
@@ -204,17 +216,36 @@ leat_code leat_queue_purge(leat_queue *q, bool dead, int64_t *dropped,
                              .name = q->name,
                              .key = leat__key_bytes(&q->due) } };
     leat_queue_stats st;
+    memcpy(d.who, q->who, sizeof d.who);
     leat_code rc = leat__queue_own(q, err);
     if (rc == LEAT_OK)
         rc = drop_due(&d, dead ? "2" : "0", err);
     if (rc == LEAT_OK)
-        rc = leat_queue_stats_get(q, &st, err);
+        rc = get_figures(q, true, &st, err);
     if (rc == LEAT_OK)
         rc = drop_list(&d, dead ? "dead" : "ready", dead ? st.dead : st.visible,
                        err);
     if (dropped)
         *dropped = d.dropped;
     return rc;
+}
+
+/* The queue that was there when it began.  Not there any more: the answer to
+ * the last step was lost, or another one removed it meanwhile, which is as
+ * good.  A queue that was made of that name since then is not touched. */
+static leat_code drop_all(dropping *d, leat_error *err)
+{
+    pair p;
+    leat_code rc = drop_step(d, "mark", "0", "0", &p, err);
+    if (rc == LEAT_OK)
+        rc = drop_due(d, "1", err);
+    if (rc == LEAT_OK)
+        rc = drop_list(d, "ready", INT64_MAX, err);
+    if (rc == LEAT_OK)
+        rc = drop_list(d, "dead", INT64_MAX, err);
+    if (rc == LEAT_OK)
+        rc = drop_step(d, "end", "0", "0", &p, err);
+    return rc == LEAT_ENOENT ? LEAT_OK : rc;
 }
 
 leat_code leat_queue_remove(leat_client *c, const char *name,
@@ -232,19 +263,11 @@ leat_code leat_queue_remove(leat_client *c, const char *name,
         .script = profile->drop,
         .call = { .client = c, .name = name, .key = leat__key_bytes(&due) }
     };
-    rc = drop_step(&d, "mark", "0", "0", &p, err);
-    if (rc == LEAT_OK)
-        rc = drop_due(&d, "1", err);
-    if (rc == LEAT_OK)
-        rc = drop_list(&d, "ready", INT64_MAX, err);
-    if (rc == LEAT_OK)
-        rc = drop_list(&d, "dead", INT64_MAX, err);
-    char again[] = "0";
-    d.call.again = again;
-    if (rc == LEAT_OK)
-        rc = drop_step(&d, "end", "0", "0", &p, err);
-    /* Not there any more: then it was the answer that was lost. */
-    return rc == LEAT_ENOENT && again[0] == '1' ? LEAT_OK : rc;
+    rc = drop_step(&d, "look", "0", "0", &p, err);
+    if (rc != LEAT_OK)
+        return rc;
+    snprintf(d.who, sizeof d.who, "%.*s", LEAT__QUEUE_WHO - 1, p.text);
+    return drop_all(&d, err);
 }
 
 /* ---- figures ---------------------------------------------------------- */
@@ -252,6 +275,7 @@ leat_code leat_queue_remove(leat_client *c, const char *name,
 typedef struct figures {
     leat_queue *q;
     leat_queue_stats *out;
+    bool other; /* than the queue that was opened */
 } figures;
 
 static int64_t counter(const leat_reply *stat, const char *name)
@@ -309,7 +333,8 @@ static leat_code read_stats(void *arg, const leat_reply *r, leat_error *err)
         return rc;
     if (f->q->profile->kept) {
         if (!conf.there || conf.gone)
-            return none(f->q->name, err);
+            return leat__queue_none(f->q->name, err);
+        f->other = strcmp(conf.who, f->q->who) != 0;
         leat__queue_learn(f->q, &conf);
     }
     leat_queue_stats *o = f->out;
@@ -329,20 +354,28 @@ static leat_code read_stats(void *arg, const leat_reply *r, leat_error *err)
     return LEAT_OK;
 }
 
-leat_code leat_queue_stats_get(leat_queue *q, leat_queue_stats *out,
-                               leat_error *err)
+static leat_code get_figures(leat_queue *q, bool same, leat_queue_stats *out,
+                             leat_error *err)
 {
-    figures f = { q, out };
+    figures f = { q, out, false };
     leat_bytes name = leat_str(q->name);
     *out = (leat_queue_stats){ .oldest_ms = -1 };
     leat_code rc = leat__queue_own(q, err);
     if (rc == LEAT_OK)
         rc = leat__queue_ask(q, q->profile->stats, &name, 1, NULL, 0,
                              read_stats, &f, err);
+    if (rc == LEAT_OK && same && f.other)
+        rc = leat__queue_other(q->name, err);
     if (rc != LEAT_OK)
         return rc;
     pthread_mutex_lock(&q->lock);
     out->settings = q->kept;
     pthread_mutex_unlock(&q->lock);
     return LEAT_OK;
+}
+
+leat_code leat_queue_stats_get(leat_queue *q, leat_queue_stats *out,
+                               leat_error *err)
+{
+    return get_figures(q, false, out, err);
 }

@@ -4,7 +4,7 @@
  * A queue lives in shard s = crc16(name) mod 64.  Its keys and the indexes of
  * the shard share the tag {q/<s>}, so every step is one script on any topology:
  *
- *   P:{q/s}:<name>:conf     hash    settings, created; gone: being removed
+ *   P:{q/s}:<name>:conf     hash    settings, created, u; gone: being removed
  *   P:{q/s}:<name>:ready    list    entries, the next one at the head; of a
  *                                   fifo queue the groups to be served
  *   P:{q/s}:<name>:body     hash    id -> message, see pack.h
@@ -14,8 +14,8 @@
  *   P:{q/s}:<name>:log      stream  durable events
  *   P:{q/s}:<name>:g:<group>  list  fifo: entries of one group
  *   P:{q/s}:<name>:busy     hash    fifo: group -> id that is in flight
- *   P:{q/s}:<name>:dd:<created>:<dedup id>  string  until when, and the first
- *                                   id, with a TTL
+ *   P:{q/s}:<name>:dd:<u or created>:<dedup id>  string  until when, and the
+ *                                   first id, with a TTL
  *   P:{q/s}:<name>:by:<id>  string  the nonce of the receipt by which one that
  *                                   was received again is done, with a TTL
  *   P:{q/s}:due             zset    deadlines of the shard's queues
@@ -41,7 +41,8 @@
  *   d/<queue>/<entry>                   delayed; fifo: d/<queue>/<n>/<entry>
  *
  * A message with a body is in exactly one place: ready (or its group's list),
- * due, or dead.
+ * due, or dead.  The reaper finds one that an earlier version left in none: see
+ * repair.lua.
  *
  *           send                  take                   ack
  *   ------------------> ready ------------> v in due ----------> done
@@ -54,6 +55,12 @@
  * To settle is to remove the member: whoever comes late finds none, and deletes
  * nothing.  A fifo group that has entries and none in flight stands in ready
  * once, any other group does not.
+ *
+ * A name is no identity: `u`, 64 random bits, tells which queue of that name
+ * it is, and where a queue of an earlier version has none, `created` does.
+ * Removing, purging, redriving, altering, and a send that is asked again, name
+ * the one they mean and leave another alone; what is received and settled is
+ * known by its receipt.
  *
  * A crash of a client leaves messages in flight, which expire; of the server,
  * what its log holds, where a script is whole or not at all.
@@ -72,7 +79,9 @@
 enum {
     LEAT__QUEUE_SHARDS = 64,
     LEAT__GROUP_MAX = 128,
-    LEAT__QUEUE_ID_MAX = 63
+    LEAT__QUEUE_ID_MAX = 63,
+    LEAT__QUEUE_NONCE = 17, /* 64 bits as text */
+    LEAT__QUEUE_WHO = 24    /* an incarnation: 16 digits, or a time in ms */
 };
 
 unsigned leat__queue_shard(const char *name);

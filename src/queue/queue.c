@@ -22,7 +22,7 @@ enum {
     SIZE = 4,        /* of settings */
     DEDUP = 5,
     NUMBERS = 9,
-    ARGS = 2 + 2 * (NUMBERS + 1)
+    ARGS = 3 + 2 * (NUMBERS + 1)
 };
 
 /* ---- settings --------------------------------------------------------- */
@@ -160,6 +160,9 @@ static void read_field(queue_conf *c, leat_bytes field, const leat_reply *value)
             set(&c->kept, i, leat_reply_int(value));
     if (leat_bytes_eq(field, leat_str("created")))
         c->created_ms = leat_reply_int(value);
+    if (leat_bytes_eq(field, leat_str("u")) && text.n < sizeof c->who)
+        snprintf(c->who, sizeof c->who, "%.*s", (int)text.n,
+                 (const char *)text.p);
     if (leat_bytes_eq(field, leat_str("gone")))
         c->gone = true;
     if (leat_bytes_eq(field, leat_str("deadq")) && text.n <= LEAT_NAME_MAX)
@@ -178,6 +181,8 @@ leat_code leat__conf_read(const leat_reply *fields, queue_conf *out,
     for (const leat_reply *at; (at = leat_reply_step(&it));)
         read_field(out, leat_reply_bytes(at), leat_reply_step(&it));
     out->there = out->created_ms > 0;
+    if (!out->who[0]) /* an earlier version's */
+        snprintf(out->who, sizeof out->who, "%" PRId64, out->created_ms);
     return LEAT_OK;
 }
 
@@ -210,10 +215,14 @@ static leat_code read_conf(void *arg, const leat_reply *r, leat_error *err)
 static leat_code make(leat_queue *q, const char *how, const leat_queue_opts *o,
                       queue_conf *conf, leat_error *err)
 {
-    leat_bytes args[ARGS] = { leat_str(q->name), leat_str(how) };
-    char text[NUMBERS][LEAT__NUMBER];
-    size_t n = 2;
+    char text[NUMBERS][LEAT__NUMBER], fresh[LEAT__QUEUE_NONCE];
+    size_t n = 3;
     bool all = how[0] == 'o';
+    leat_code rc = all ? leat__queue_nonce(fresh, err) : LEAT_OK;
+    if (rc != LEAT_OK)
+        return rc;
+    leat_bytes args[ARGS] = { leat_str(q->name), leat_str(how),
+                              leat_str(all ? fresh : q->who) };
     for (size_t i = 0; i < NUMBERS && how[0] != 'f'; i++) {
         int64_t v = get(o, i);
         if (v == 0 && !all)
@@ -288,6 +297,7 @@ static leat_code find_or_make(leat_queue *q, const leat_queue_opts *o,
     if (rc == LEAT_OK)
         leat__queue_learn(q, &conf);
     q->fifo = conf.kept.fifo; /* for good: it cannot be altered */
+    memcpy(q->who, conf.who, sizeof q->who);
     return rc;
 }
 
@@ -371,6 +381,8 @@ leat_code leat_queue_alter(leat_queue *q, const leat_queue_opts *opts,
     if (rc == LEAT_OK && (!conf.there || conf.gone))
         rc = leat__fail(err, LEAT_ENOENT, "there is no queue '%s' any more",
                         q->name);
+    if (rc == LEAT_OK && strcmp(conf.who, q->who) != 0)
+        rc = leat__queue_other(q->name, err);
     if (rc == LEAT_OK)
         leat__queue_learn(q, &conf);
     return rc;

@@ -36,7 +36,7 @@ typedef struct queue_lane {
     int64_t asked_ns; /* before that was first sent               */
     int max;          /* messages that it may bring               */
     bool doubt;
-    char name[17];
+    char name[LEAT__QUEUE_NONCE];
 } queue_lane;
 
 typedef enum queue_line {
@@ -71,6 +71,7 @@ struct leat_queue {
     leat__key due;        /* the key of every script                   */
     unsigned forks;
     bool fifo;
+    char who[LEAT__QUEUE_WHO]; /* the incarnation that was opened; "": none */
     const char *events;
     _Atomic int64_t deaf_ns; /* nobody listens, it is believed until then */
 
@@ -160,6 +161,9 @@ leat_code leat__queue_ask(leat_queue *q, const leat__script *s,
                           int64_t deadline_ns, queue_read_fn *read, void *arg,
                           leat_error *err);
 
+/* 64 random bits, as text. */
+leat_code leat__queue_nonce(char out[LEAT__QUEUE_NONCE], leat_error *err);
+
 /* A lane of one's own, and back; doubt: nobody knows how its call ended.  For:
  * one that brings no more than so many messages. */
 queue_lane *leat__lane_take(leat_queue *q, queue_line line, leat_error *err);
@@ -168,6 +172,10 @@ queue_lane *leat__lane_take_for(leat_queue *q, queue_line line, int max,
 void leat__lane_give(leat_queue *q, queue_line line, queue_lane *lane,
                      bool doubt);
 void leat__lanes_free(queue_lane *lane);
+
+/* There is no queue of that name, or it is not the one that is meant. */
+leat_code leat__queue_none(const char *name, leat_error *err);
+leat_code leat__queue_other(const char *name, leat_error *err);
 
 /* The first number of an answer is not 0: say why. */
 leat_code leat__queue_refused(const leat_queue *q, const leat_reply *r,
@@ -277,6 +285,7 @@ typedef struct queue_conf {
     leat_queue_opts kept; /* dead_queue: in the buffer below */
     int64_t created_ms;
     bool there, gone;
+    char who[LEAT__QUEUE_WHO];
     char dead_queue[LEAT_NAME_MAX + 1];
 } queue_conf;
 

@@ -15,7 +15,7 @@
 #include <stdio.h>
 
 enum {
-    HEAD = 5, /* arguments before the messages */
+    HEAD = 6, /* arguments before the messages */
     EACH = 6, /* of a message, in the long form */
     DEDUP_MAX = 128,
     AGAIN = 3, /* the queue's limit may change meanwhile */
@@ -225,7 +225,7 @@ static size_t put_each(sending *s, leat_bytes *args, parcel *p)
 
 static leat_code send_lot(sending *s, leat_bytes *args, leat_error *err)
 {
-    char number[LEAT__NUMBER];
+    char number[LEAT__NUMBER], again[1 + LEAT__QUEUE_WHO];
     leat_queue *q = s->q;
     bool shortly = plain(s);
     size_t n = HEAD;
@@ -238,6 +238,8 @@ static leat_code send_lot(sending *s, leat_bytes *args, leat_error *err)
     args[3] = leat_str(leat__queue_telling(q));
     args[4] = shortly ? delay_arg(s, &s->parcels[0])
                       : leat_str(q->fifo ? "1" : "0");
+    snprintf(again, sizeof again, "0%s", q->who);
+    args[5] = leat_str(again);
     for (size_t i = 0; i < s->count; i++) {
         leat_bytes each[EACH];
         put_each(s, each, &s->parcels[i]);
@@ -246,7 +248,7 @@ static leat_code send_lot(sending *s, leat_bytes *args, leat_error *err)
         n += take;
     }
     leat_code rc = leat__queue_ask(
-        q, shortly ? q->profile->send : q->profile->each, args, n, NULL, 0,
+        q, shortly ? q->profile->send : q->profile->each, args, n, again, 0,
         read_sent, s, err);
     leat__lane_give(q, QUEUE_SEND, lane, false);
     return rc;

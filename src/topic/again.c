@@ -8,6 +8,10 @@
  *   originalMessageId  the id of the first
  *   retryGroup         the group that failed, for which alone it is
  *
+ * Headers are anybody's to write, so an entry that is to be so read begins with
+ * the field "@again", the group's name, which no codec makes of a header.  A
+ * dead letter of it is without.
+ *
  * It waits as a delayed message does and comes at the end of the log; the step
  * `again` of move.lua does both at once.  Other groups pass it when they read
  * it.  Its attempts count on from those before.
@@ -116,13 +120,17 @@ static bool give_id(leat_msg *m, char text[LEAT__UUID_TEXT + 1])
     return true;
 }
 
-static bool pack_all(const leat_fields *f, leat__buf *to)
+/* The mark before the fields. */
+static bool pack_all(const leat_fields *f, leat_bytes group, leat__buf *to)
 {
     const leat_bytes *pairs = leat_fields_pairs(f);
+    if (leat__settle_pack(to, leat_str(LEAT__AGAIN_MARK), NULL) != LEAT_OK ||
+        leat__settle_pack(to, group, NULL) != LEAT_OK)
+        return false;
     for (size_t i = 0; i < 2 * leat_fields_count(f); i++)
         if (leat__settle_pack(to, pairs[i], NULL) != LEAT_OK)
             return false;
-    return leat_fields_count(f) <= LEAT__ADDITION_PAIRS;
+    return leat_fields_count(f) < LEAT__ADDITION_PAIRS;
 }
 
 bool leat__again_pack(const handed *h, leat__buf *to)
@@ -137,7 +145,7 @@ bool leat__again_pack(const handed *h, leat__buf *to)
     m.headers = f ? headers_of(h, memory, &m.header_count) : NULL;
     bool ok = m.headers && give_id(&m, id) &&
               codec->encode(codec, &m, 1, f, NULL) == LEAT_OK &&
-              pack_all(f, to);
+              pack_all(f, leat_str(h->part->c->group), to);
     leat_fields_free(f);
     leat_fields_free(memory);
     return ok;

@@ -16,6 +16,7 @@
 #include "base/system.h"
 #include "message/opened.h"
 #include "redis/client.h"
+#include "topic/chunk.h"
 #include "topic/describe.h"
 
 #include <assert.h>
@@ -222,7 +223,14 @@ static leat_code decode(leat_browse *b, const leat_reply *entry,
     leat_bytes *at = leat__opened_room(&b->opened, p.left, err);
     if (!at)
         return LEAT_ENOMEM;
-    while (leat__pairs_next(&p, &name, &value)) {
+    for (bool first = true; leat__pairs_next(&p, &name, &value);
+         first = false) {
+        if (first && leat_bytes_eq(name, leat_str(LEAT__AGAIN_MARK))) {
+            at = leat__opened_room(&b->opened, p.left, err);
+            if (!at)
+                return LEAT_ENOMEM;
+            continue;
+        }
         bool large = b->body && is_large(name);
         *at++ = large ? leat_reply_bytes(value) : name;
         *at++ = leat_reply_bytes(large ? b->body : value);

@@ -163,16 +163,28 @@ static leat_code reserve(filling *f, const leat_reply *r)
     return leat__buf_reserve(&f->chunk->bytes, n, f->err);
 }
 
-/* The fields of one entry, and the bytes from the first to the last. */
-static inline __attribute__((always_inline)) leat_code
-copy_fields(filling *f, const leat_reply *list)
+static inline bool is_marked(const leat_reply *list)
 {
-    const leat_reply *r = list + 1, *end = r + list->n;
-    leat_bytes *to = leat__fields_begin(f->chunk->fields, list->n / 2, f->err);
+    const leat_reply *name = list + 1;
+    const size_t n = sizeof LEAT__AGAIN_MARK - 1;
+    return list->n >= 2 && name->type == LEAT_REPLY_STRING && name->s.n == n &&
+           memcmp(name->s.p, LEAT__AGAIN_MARK, n) == 0;
+}
+
+/* The fields of one entry but the mark, and the bytes from the first to the
+ * last. */
+static inline __attribute__((always_inline)) leat_code
+copy_fields(filling *f, const leat_reply *list, leat__held *h)
+{
+    h->again = is_marked(list);
+    size_t n = list->n - (h->again ? 2 : 0);
+    const leat_reply *r = list + 1 + (list->n - n), *end = r + n;
+    leat_bytes *to = leat__fields_begin(f->chunk->fields, n / 2, f->err);
     if (!to)
         return LEAT_ENOMEM;
-    if (list->n < 2)
+    if (n < 2)
         return LEAT_OK;
+    const char *first = r->s.p;
     char *base = f->chunk->bytes.p;
     const char *from = f->from;
     for (; r < end; r++) {
@@ -181,9 +193,8 @@ copy_fields(filling *f, const leat_reply *list)
                               "an entry's field is no text");
         *to++ = leat_mem(base + (r->s.p - from), r->s.n);
     }
-    const char *first = list[1].s.p;
-    size_t n = (size_t)(end[-1].s.p + end[-1].s.n - first);
-    memcpy(base + (first - from), first, n);
+    size_t bytes = (size_t)(end[-1].s.p + end[-1].s.n - first);
+    memcpy(base + (first - from), first, bytes);
     return LEAT_OK;
 }
 
@@ -288,7 +299,7 @@ one_entry(filling *f, const leat_reply *entry, const leat_reply *end,
     h->chunk = f->chunk;
     h->id = f->id;
     h->error = NULL;
-    leat_code rc = copy_fields(f, list);
+    leat_code rc = copy_fields(f, list, h);
     if (rc != LEAT_OK)
         return rc;
     return is_stub(f, end) ? make_stub(f, h) : decode(f, h);
@@ -338,10 +349,11 @@ LEAT__COLD leat_code leat__chunk_one(leat__chunk_pool *pool,
     leat_code rc = reserve(&f, fields);
     if (rc == LEAT_OK) {
         h = leat_fields_alloc(k->fields, sizeof *h, err);
-        rc = h ? copy_fields(&f, fields) : LEAT_ENOMEM;
+        if (h)
+            *h = (leat__held){ .chunk = k, .id = id };
+        rc = h ? copy_fields(&f, fields, h) : LEAT_ENOMEM;
     }
     if (rc == LEAT_OK) {
-        *h = (leat__held){ .chunk = k, .id = id };
         bool gone = fields->n > 0 && is_stub(&f, fields + fields->span);
         rc = gone ? body_gone(&f, h) : decode(&f, h);
     }
@@ -413,7 +425,7 @@ leat__held *leat__chunk_large(leat__chunk_pool *pool, const leat_codec *codec,
             chunk_free(k);
         return NULL;
     }
-    *h = (leat__held){ .chunk = k, .id = stub->id };
+    *h = (leat__held){ .chunk = k, .id = stub->id, .again = stub->again };
     if (decode_large(k, codec, body != NULL, h, err) != LEAT_OK) {
         chunk_free(k);
         return NULL;

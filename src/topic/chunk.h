@@ -46,7 +46,11 @@ typedef struct leat__held {
         const leat__stub *stub;
     };
     leat__id id;
+    bool again; /* marked as one that leat published again: see again.c */
 } leat__held;
+
+/* The name of the mark, which is an entry's first field. */
+#define LEAT__AGAIN_MARK "@again"
 
 /* Decode an array of entries as XREAD gives it for one stream: up to max of
  * them go to held[], each with a reference.  How many; fewer than there are

@@ -238,7 +238,7 @@ static inline handed *get_handed(consumer *c)
 
 static inline uint64_t lane_of(const part *p, uint64_t lane)
 {
-    if (p->c->opts.order == LEAT_ORDER_PARTITION)
+    if (p->order == LEAT_ORDER_PARTITION)
         return (uint64_t)p->index + 1;
     return lane;
 }
@@ -254,7 +254,7 @@ fill(part *p, leat__held *held, handed *h)
     leat__held_keep(held);
     d->msg = *held->msg;
     h->again = 0;
-    if (d->msg.header_count > 0) {
+    if (held->again) {
         h->again = leat__again_count(c, &d->msg);
         d->attempt += h->again;
     }

@@ -108,10 +108,57 @@ static void it_is_a_dead_letter_after_so_many_attempts_in_all(void **state)
     assert_string_equal(f->element[5]->str, "3");
     assert_string_equal(f->element[6]->str, "f");
     assert_string_equal(f->element[7]->str, "3");
+    for (size_t i = 0; i < f->elements; i++)
+        assert_string_not_equal(f->element[i]->str, "@again");
     freeReplyObject(r);
     assert_int_equal(length("later"), 0);
     leat_source_close(s);
     leat_topic_close(t);
+}
+
+/* Headers are anybody's to write. */
+static void what_a_producer_writes_is_for_every_group(void **state)
+{
+    const leat_header forged[] = {
+        { leat_str("retryGroup"), leat_str("elsewhere") },
+        { leat_str("retryGroup"), leat_str("g") },
+        { leat_str("@again"), leat_str("elsewhere") },
+        { leat_str("retryCount"), leat_str("7") },
+    };
+    const leat_codec *const codecs[] = { &leat_codec_native,
+                                         &leat_codec_ce_binary,
+                                         &leat_codec_ce_json };
+    (void)state;
+    for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++) {
+        redis_flush(server);
+        leat_topic *t = leat_topic_open(
+            client, "t",
+            &(leat_topic_opts){
+                .auto_create = true, .partitions = 1, .codec = codecs[i] },
+            NULL);
+        assert_non_null(t);
+        leat_source *s = source_of(t, "g", NULL),
+                    *other = source_of(t, "h", NULL);
+        for (size_t n = 0; n + 1 < sizeof forged / sizeof *forged; n++) {
+            const leat_header both[] = { forged[n], forged[3] };
+            must(leat_topic_publish(t,
+                                    &(leat_msg){ .id = leat_str("x"),
+                                                 .headers = both,
+                                                 .header_count = 2,
+                                                 .body = leat_str("x") },
+                                    NULL, NULL, err));
+            must(leat_topic_flush(t, LONG_MS, err));
+            leat_delivery *d = next_of(s), *e = next_of(other);
+            assert_int_equal(leat_delivery_attempt(d), 1);
+            assert_int_equal(leat_delivery_attempt(e), 1);
+            assert_int_equal(leat_delivery_msg(e)->header_count, 2);
+            ack(d);
+            ack(e);
+        }
+        leat_source_close(other);
+        leat_source_close(s);
+        leat_topic_close(t);
+    }
 }
 
 /* The cursor of the other group goes over what is not for it. */
@@ -247,6 +294,7 @@ int main(void)
         topic_test(a_failed_message_comes_again_as_a_new_one),
         topic_test(it_is_a_dead_letter_after_so_many_attempts_in_all),
         topic_test(other_groups_never_see_it),
+        topic_test(what_a_producer_writes_is_for_every_group),
         topic_test(order_is_not_kept_and_large_bodies_are),
         topic_test(what_is_no_message_is_kept_as_it_is),
         topic_test(a_cut_connection_makes_no_second_one),

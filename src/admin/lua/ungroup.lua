@@ -18,6 +18,7 @@ end
 if here and here ~= ARGV[2] then
     return 0
 end
+redis.call('HDEL', KEYS[1], '') -- may we?  nothing is called so
 redis.call('UNLINK', KEYS[2], KEYS[4], KEYS[5], KEYS[6], KEYS[7])
 redis.call('HDEL', KEYS[1], ARGV[1])
 if ARGV[3] == '1' then

@@ -7,19 +7,31 @@ local kept = call('MGET', base .. 'clock')[1]
 --
 -- KEYS   1 due
 -- ARGV   1 queue   2 what: 'ready', 'dead', 'due' (in flight and delayed),
---        'mark' (refuse everything from now on), 'end' (the rest)
+--        'look' (which one is it), 'mark' (refuse everything from now on),
+--        'end' (the rest)
 --        3 at most so many   4 the cursor of 'due', '0' at first
 --        5 of 'due', '1': also the dead letters in flight; '2': only those
--- result [how many were dropped, how many more or the next cursor], or [-1]: no
---        such queue
+--        6 the incarnation that is meant, of 'look' ''
+-- result [how many were dropped, how many more or the next cursor, of 'look' the
+--        incarnation], or [-1]: no such queue, or [-4]: another one of that name
 --
 -- any -> dropped.  Each step can be repeated; a removal that was cut short is
 -- gone on with by beginning again.
+local MOST = 1000 -- LEAT_QUEUE_BATCH
+if tonumber(ARGV[3]) > MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local queue, what = ARGV[1], ARGV[2]
 local key = base .. queue
-local conf = call('HMGET', key .. ':conf', 'created', 'fifo')
+local conf = call('HMGET', key .. ':conf', 'created', 'fifo', 'u')
 if not conf[1] then
     return { -1, 0 }
+end
+local who = conf[3] or conf[1]
+if what == 'look' then
+    return { 0, who }
+elseif who ~= ARGV[6] then
+    return { -4, 0 }
 end
 local fifo = conf[2] == '1'
 -- All that can hold something else is looked at before the first write.

@@ -6,7 +6,9 @@ local kept = call('MGET', base .. 'clock')[1]
 -- KEYS   1 due
 -- ARGV   1 queue
 --        2 how: 'open' make it if it is new, 'find' only look, 'alter' change
---        3... field, value: of a new queue all of them, of 'alter' the changed
+--        3 of 'open' the incarnation that a new queue becomes, of 'alter' the
+--          one that is meant: see keys.h
+--        4... field, value: of a new queue all of them, of 'alter' the changed
 -- result the fields and values of conf; empty: there is no such queue, or it is
 --        being removed ('gone' is among the fields then)
 --
@@ -21,13 +23,15 @@ if ARGV[2] ~= 'find' then
 end
 if ARGV[2] == 'open' and not there then
     call('SADD', base .. 'queues', ARGV[1])
-    call('HSET', key, 'created', now, unpack(ARGV, 3))
+    call('HSET', key, 'created', now, 'u', unpack(ARGV, 3))
     if ticked then
         call('SET', base .. 'clock', ticked)
     end
-elseif ARGV[2] == 'alter' and there and #ARGV > 2 and
-    call('HEXISTS', key, 'gone') == 0 then
-    call('HSET', key, unpack(ARGV, 3))
+elseif ARGV[2] == 'alter' and there and #ARGV > 3 then
+    local was = call('HMGET', key, 'gone', 'u', 'created')
+    if not was[1] and (was[2] or was[3]) == ARGV[3] then
+        call('HSET', key, unpack(ARGV, 4))
+    end
 end
 local c = call('HMGET', key, 'hide', 'max', 'delay', 'receives', 'ttl', 'fifo',
                'events', 'gone', 'usual')

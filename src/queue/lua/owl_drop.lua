@@ -2,13 +2,17 @@
 -- owl_drop.lua: one step of emptying a redowl queue, and of removing it.
 --
 -- KEYS   1 inflight
--- ARGV   as drop.lua; 'mark' only looks whether there is such a queue, as there
---        is nothing by which others would be refused
+-- ARGV   as drop.lua, but there are no incarnations; 'look' tells whether there
+--        is such a queue, and 'mark' does nothing, as there is nothing by which
+--        others would be refused
 -- result as drop.lua
 --
 -- any -> dropped.  What redowl received from the dead letters has a receipt and
 -- no deadline, and is dropped with them.
-local what = ARGV[2]
+local what, MOST = ARGV[2], 1000 -- LEAT_QUEUE_BATCH
+if tonumber(ARGV[3]) > MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 --#include "redis/may.lua"
 may(inflight, 'LLEN UNLINK ZREM ZSCORE')
 
@@ -21,9 +25,11 @@ local function shorten(list)
     return { #got, call('LLEN', list) }
 end
 
-if what == 'mark' then
+if what == 'look' then
     local n = call('EXISTS', ready, dlq, inflight, receipt, hidden)
-    return { n > 0 and 0 or -1, 0 }
+    return { n > 0 and 0 or -1, '' }
+elseif what == 'mark' then
+    return { 0, 0 }
 elseif what == 'dead' then
     return shorten(dlq)
 elseif what == 'ready' then

@@ -8,22 +8,26 @@ local was = call('GET', base .. 'lane:' .. ARGV[2])
 --
 -- KEYS   1 inflight
 -- ARGV   as send_each.lua, where a message is "<length of attrs>\n<attrs><body>"
---        and a delay is never the queue's
+--        and a delay is never the queue's; there are no incarnations
 -- result [0, ms until the last is visible, n, id, ...]  n: which was not sent, as
 --        there is a message of that id
 --
 -- nothing -> ready, or delayed: that is in flight without having been received,
 -- so that redowl, too, brings it to the queue when its time has come.  At
 -- maxmemory the first HSET is refused.
+local MOST = 1000 -- LEAT_QUEUE_BATCH
+if #ARGV > 6 + 6 * MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local out, new, delays, seen = { 0, 0 }, {}, {}, {}
-for i = 6, #ARGV, 6 do
+for i = 7, #ARGV, 6 do
     local id, delay = ARGV[i], tonumber(ARGV[i + 4])
     if delay > out[2] then
         out[2] = delay
     end
     if not done and ARGV[i + 5] == '1' and
         (seen[id] or call('EXISTS', base .. 'msg:' .. id) == 1) then
-        out[#out + 1] = (i - 6) / 6
+        out[#out + 1] = (i - 7) / 6
         out[#out + 1] = id
     else
         new[#new + 1] = i

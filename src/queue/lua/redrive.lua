@@ -8,18 +8,24 @@ local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
 --
 -- KEYS   1 due
 -- ARGV   1 queue   2 lane   3 number of the call   4 events   5 at most so many
--- result [how many], or [-1]: no such queue
+--        6 the incarnation that is meant
+-- result [how many], or [-1]: no such queue, or [-4]: another one of that name
 --
 -- dead -> ready, received 0 times; where old messages are dropped, sent now.
+local MOST = 1000 -- LEAT_QUEUE_BATCH
+if tonumber(ARGV[5]) > MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local queue = ARGV[1]
 local key = base .. queue
 local conf = call('HMGET', key .. ':conf', 'created', 'gone', 'ttl', 'fifo',
-                  'events')
-if not conf[1] or conf[2] then
-    return { -1 }
-end
+                  'events', 'u')
 if done then
     return { tonumber(done) or 0 }
+elseif not conf[1] or conf[2] then
+    return { -1 }
+elseif (conf[6] or conf[1]) ~= ARGV[6] then
+    return { -4 }
 end
 local fifo, log = conf[4] == '1', conf[5] == '1'
 call('LLEN', key .. ':ready')

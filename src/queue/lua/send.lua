@@ -10,11 +10,13 @@ local kept, was = both[1], both[2]
 -- KEYS   1 due
 -- ARGV   1 queue   2 lane   3 number of the call   4 events
 --        5 delay in ms, -1: the queue's
---        6... id, message: ids are new ones
+--        6 '1' if it is asked again, else '0', and the incarnation that is meant
+--        7... id, message: ids are new ones
 -- result [0, ms until they are visible]   sent, by this call or by an earlier
 --                                         one of the same number
 --        [-1] no such queue   [-2, n, max] message n is too big
---        [-3] it is a fifo queue
+--        [-3] it is a fifo queue   [-4] it is asked again, and there is another
+--                                       queue of that name
 --
 -- nothing -> ready or delayed.  HINCRBY is refused at maxmemory before anything
 -- was done; a key that holds something else, or a right that is missing, undoes
@@ -22,7 +24,10 @@ local kept, was = both[1], both[2]
 --
 -- Who waits looks every 5 s at least, and knows then what will be due: of what is
 -- due sooner it is told, whoever sent that.
-local SOON_MS = 5000
+local SOON_MS, MOST = 5000, 1000 -- LEAT_QUEUE_BATCH
+if #ARGV > 6 + 2 * MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local queue = ARGV[1]
 local key = base .. queue
 --#include "queue/usual.lua"
@@ -43,22 +48,30 @@ if argv[5] ~= '-1' then
 end
 if done then
     return { 0, delay }
-elseif not was and argv[3] ~= '1' then
+end
+if sub(argv[6], 1, 1) == '1' then
+    -- Perhaps the first one is in the queue that was there before.
+    local who = call('HMGET', key .. ':conf', 'u', 'created')
+    if (who[1] or who[2]) ~= sub(argv[6], 2) then
+        return { -4 }
+    end
+end
+if not was and argv[3] ~= '1' then
     -- The lane's memory is gone, after an hour or more of rest or by a clock
     -- that went ahead.  One that is there shows that this is not the first time.
-    for i = 6, #argv, 2 do
+    for i = 7, #argv, 2 do
         if call('HEXISTS', key .. ':body', argv[i]) == 1 then
             return { 0, delay }
         end
     end
 end
-for i = 7, #argv, 2 do
+for i = 8, #argv, 2 do
     if #argv[i] > limit then
-        return { -2, (i - 7) / 2, limit }
+        return { -2, (i - 8) / 2, limit }
     end
 end
 
-local n = (#argv - 5) / 2
+local n = (#argv - 6) / 2
 -- Numbers are dear as arguments.
 local stamp = format('%d', now)
 call('HINCRBY', key .. ':stat', 'sent', format('%d', n))
@@ -69,27 +82,27 @@ else
     r = try('SET', lane, note, 'PX', LANE_MS)
 end
 local noted = not r.err
-r = noted and try('HSET', key .. ':body', unpack(argv, 6)) or r
+r = noted and try('HSET', key .. ':body', unpack(argv, 7)) or r
 if type(r) == 'number' then
     local rest = '0/' .. stamp .. '/'
     if delay > 0 then
         local list, when = {}, format('%d', now + delay)
         rest = 'd/' .. queue .. '/' .. rest
-        for i = 6, #argv, 2 do
-            list[i - 5] = when
-            list[i - 4] = rest .. argv[i]
+        for i = 7, #argv, 2 do
+            list[i - 6] = when
+            list[i - 5] = rest .. argv[i]
         end
         r = try('ZADD', KEYS[1], unpack(list))
     else
         -- A table that need not grow is much cheaper.
-        local list = { unpack(argv, 6, 5 + n) }
+        local list = { unpack(argv, 7, 6 + n) }
         for i = 1, n do
-            list[i] = rest .. argv[2 * i + 4]
+            list[i] = rest .. argv[2 * i + 5]
         end
         r = try('RPUSH', key .. ':ready', unpack(list))
     end
     if type(r) ~= 'number' then
-        for i = 6, #ARGV, 2 do
+        for i = 7, #ARGV, 2 do
             call('HDEL', key .. ':body', ARGV[i])
         end
     end
@@ -123,7 +136,7 @@ if log or how ~= '0' then
         return { 0, delay, {} }
     end
 --#include "queue/tell.lua"
-    for i = 6, #argv, 2 do
+    for i = 7, #argv, 2 do
         tell(how, log, 'sent', queue, argv[i])
     end
     return with_told({ 0, delay })

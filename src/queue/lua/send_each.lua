@@ -8,19 +8,25 @@ local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
 --
 -- KEYS   1 due
 -- ARGV   1 queue   2 lane   3 number of the call   4 events   5 group: '1' a
---        fifo queue's   6... six for each message: id, message, group, dedup id
---        ('': none), delay in ms (-1: the queue's), '1': the id may be there
+--        fifo queue's   6 as of send.lua   7... six for each message: id, message,
+--        group, dedup id ('': none), delay in ms (-1: the queue's), '1': the id
+--        may be there
 -- result [0, ms until the last is visible, n, id, n, id, ...]  n: which was not
 --        sent, being a duplicate of that id
 --        [-1] no such queue   [-2, n, max] message n is too big
 --        [-3] it is fifo or not, other than the caller thinks
+--        [-4] it is asked again, and there is another queue of that name
 --
 -- nothing -> ready or delayed.  A delayed message of a fifo queue enters its
 -- group when its time has come, numbered, and never before an earlier one.
+local MOST = 400 -- LEAT__QUEUE_LOT
+if #ARGV > 6 + 6 * MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local queue = ARGV[1]
 local key = base .. queue
 local conf = call('HMGET', key .. ':conf', 'created', 'gone', 'delay', 'max',
-                  'fifo', 'events', 'dedup')
+                  'fifo', 'events', 'dedup', 'u')
 if not conf[1] or conf[2] then
     return { -1 }
 end
@@ -28,10 +34,14 @@ local fifo = conf[5] == '1'
 if fifo ~= (ARGV[5] == '1') then
     return { -3 }
 end
+if not done and sub(ARGV[6], 1, 1) == '1' and
+    (conf[8] or conf[1]) ~= sub(ARGV[6], 2) then
+    return { -4 }
+end
 local max = tonumber(conf[4])
-for i = 7, #ARGV, 6 do
+for i = 8, #ARGV, 6 do
     if #ARGV[i] > max then
-        return { -2, (i - 7) / 6, max }
+        return { -2, (i - 8) / 6, max }
     end
 end
 -- All that can hold something else is looked at before the first write.
@@ -41,8 +51,8 @@ call('LLEN', key .. ':ready')
 call('HLEN', key .. ':busy')
 call('ZCARD', KEYS[1])
 local memory, groups = {}, {}
-local remember = key .. ':dd:' .. conf[1] .. ':'
-for i = 6, #ARGV, 6 do
+local remember = key .. ':dd:' .. (conf[8] or conf[1]) .. ':'
+for i = 7, #ARGV, 6 do
     local dedup, group = ARGV[i + 3], ARGV[i + 2]
     if dedup ~= '' then
         memory[#memory + 1] = remember .. dedup
@@ -67,7 +77,7 @@ end
 -- whose memory is gone (see send.lua) may have sent any of them before.
 local forgot = not was and ARGV[3] ~= '1'
 local out, new, seen, ids, longest, k = { 0, 0 }, {}, {}, {}, 0, 0
-for i = 6, #ARGV, 6 do
+for i = 7, #ARGV, 6 do
     local id, dedup, first = ARGV[i], ARGV[i + 3], false
     if dedup ~= '' then
         k = k + 1
@@ -84,7 +94,7 @@ for i = 6, #ARGV, 6 do
     delay = delay < 0 and tonumber(conf[3]) or delay
     longest = delay > longest and delay or longest
     if first then
-        out[#out + 1] = (i - 6) / 6
+        out[#out + 1] = (i - 7) / 6
         out[#out + 1] = first
     else
         new[#new + 1] = i

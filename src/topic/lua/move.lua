@@ -111,7 +111,12 @@ local function few(fields)
     return fields
 end
 
+-- A dead letter is of one group alone; what becomes of it may be for all.
 local function bury(s, fields, meta)
+    if fields and fields[1] == '@again' then
+        table.remove(fields, 1)
+        table.remove(fields, 1)
+    end
     fields = few(fields)
     local entry = {'g', group, 'i', s.id, 'n', s.n, 'f', s.f,
                    'fm', meta[META.first_ms], 'lm', now,

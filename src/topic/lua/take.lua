@@ -8,8 +8,8 @@
 --        2 cursor  hash: e epoch, c last settled position, m read mark,
 --                  n entries ever added up to c ("" unknown), s settled ranges,
 --                  t attempts, q number of the last save, k of the last step,
---                  b c at the start, u incarnation of the group, i and x as
---                  in trimming.lua
+--                  b c at the start, u incarnation of the group, o order, i
+--                  and x as in trimming.lua
 --        3 log     stream
 --        4 joined  hash: group -> incarnation, see joined.lua
 --        5 kept    6 due   7 lane   of the group, as in kept.lua
@@ -23,7 +23,8 @@
 --          "superseded"
 --        8 incarnation of the group
 --        9 the highest epoch that we know: ours will be higher
--- result {"1", epoch, c, m, n, s, t, b, f, w, g, h}   it is ours
+--       10 order of the group: what is put by keeps the one it was put by in
+-- result {"1", epoch, c, m, n, s, t, b, f, w, g, h, o}   it is ours
 --             f last id of the log, if that has fallen behind the group, which
 --             was at w; else both ""
 --             g how many entries were trimmed that are not settled, "0" some
@@ -58,6 +59,10 @@ end
 local of_another = (redis.call('HGET', KEYS[2], 'u') or '') ~= incarnation
 if of_another then
     cur = {[6] = cur[6]}
+end
+local order = ARGV[10] or ''
+if redis.call('HLEN', KEYS[5]) > 0 and not of_another then
+    order = redis.call('HGET', KEYS[2], 'o') or order
 end
 
 local function yields(nonce)
@@ -178,17 +183,18 @@ end
 may(KEYS[2], 'HDEL HSET')
 -- First a write that Redis allows when it is full.
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
-redis.call('HSET', KEYS[1], 'o', me, 'e', epoch, 'to', '', 'w', why(),
-           'v', string.format('%.0f', now_us() / 1000))
-redis.call('PEXPIRE', KEYS[1], ARGV[5])
+redis.call('HSET', KEYS[4], ARGV[4], incarnation)
 if of_another then
     redis.call('UNLINK', KEYS[2], KEYS[5], KEYS[6], KEYS[7])
 end
+redis.call('HSET', KEYS[1], 'o', me, 'e', epoch, 'to', '', 'w', why(),
+           'v', string.format('%.0f', now_us() / 1000))
+redis.call('PEXPIRE', KEYS[1], ARGV[5])
 redis.call('HSET', KEYS[2], 'e', epoch, 'q', '0', 'k', '0')
 if incarnation ~= '' then
     redis.call('HSET', KEYS[2], 'u', incarnation)
 end
-redis.call('HSET', KEYS[4], ARGV[4], incarnation)
+redis.call('HSET', KEYS[2], 'o', order)
 redis.call('HDEL', KEYS[2], 'i', 'x')
 if new then
     redis.call('HSET', KEYS[2], 'b', c)
@@ -199,4 +205,4 @@ end
 -- BUSYGROUP says that it is there.
 redis.pcall('XGROUP', 'CREATE', KEYS[3], ARGV[4], c, 'MKSTREAM')
 return {'1', epoch, c, m or c, n or '', s or '', t or '', b or '', fell, was,
-        missing, upto}
+        missing, upto, order}
