@@ -387,9 +387,9 @@ leat_client *client_open_weak(cli *c, const char *url, const char *what,
                               int *code);
 /* One PING; its time in milliseconds, or the error. */
 leat_code ping_once(leat_client *client, double *ms, leat_error *err);
-/* INFO server as text, "" where it is refused; and a number of it, 0: none.
+/* A section of INFO as text, "" where it is refused; a number of it, 0: none.
  * Malloced. */
-char *server_info(leat_client *client);
+char *server_info(leat_client *client, const char *section);
 int64_t info_number(const char *info, const char *name);
 
 /* Ask on a terminal; elsewhere --yes must have been given.  False with *code,

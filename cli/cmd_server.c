@@ -111,12 +111,11 @@ int64_t info_number(const char *info, const char *name)
     return v;
 }
 
-char *server_info(leat_client *client)
+char *server_info(leat_client *client, const char *section)
 {
     leat_reply *reply = NULL;
     leat_call_opts again = { .idempotent = true };
-    if (leat_client_call(client,
-                         LEAT_ARGS(leat_str("INFO"), leat_str("server")),
+    if (leat_client_call(client, LEAT_ARGS(leat_str("INFO"), leat_str(section)),
                          &again, &reply, NULL) != LEAT_OK)
         return copy("");
     leat_bytes text = leat_reply_bytes(reply);
@@ -127,7 +126,7 @@ char *server_info(leat_client *client)
 
 long server_pid(leat_client *client)
 {
-    char *info = server_info(client);
+    char *info = server_info(client, "server");
     int64_t pid = info_number(info, "process_id");
     free(info);
     return (long)pid;

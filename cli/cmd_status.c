@@ -161,6 +161,8 @@ static const column columns[] = {
     { "role", COLUMN_TEXT, false },
     { "replicas", COLUMN_COUNT, false },
     { "replica_lag_s", COLUMN_COUNT, false },
+    { "failover", COLUMN_SENTENCE, false },
+    { "failover_offset", COLUMN_COUNT, false },
     { "protocol", COLUMN_ID, false },
     { "durability", COLUMN_TEXT, false },
     { "meaning", COLUMN_SENTENCE, false },
@@ -190,7 +192,7 @@ typedef struct seen {
 
 static void started(output *out, leat_client *client)
 {
-    char *info = server_info(client);
+    char *info = server_info(client, "server");
     int64_t up = info_number(info, "uptime_in_seconds");
     if (*info)
         output_number(out, ((int64_t)time(NULL) - up) * 1000);
@@ -212,6 +214,36 @@ static void number_or_null(output *out, bool known, int64_t v)
         output_null(out);
 }
 
+/* What changed the replication id of a server.  From 7.0 on one that starts
+ * from a snapshot takes a new one as well. */
+static const char *failover_text(const leat_server *s)
+{
+    if (strcmp(s->role, "master") != 0)
+        return "the master of this replica took over from another; what that "
+               "had acknowledged last may be lost";
+    if (s->major >= 7)
+        return "this server took over from another master, or was started "
+               "again from a snapshot; what was acknowledged last before may "
+               "be lost";
+    return "this server took over from another master; what that had "
+           "acknowledged last may be lost";
+}
+
+/* A server that follows another history than its first keeps the offset where
+ * that one ended.  INFO may be refused, and of a cluster it tells of one node
+ * only: then it is not known. */
+static void show_failover(output *out, leat_client *client,
+                          const leat_server *s)
+{
+    bool cluster = leat_client_topology(client) == LEAT_CLUSTER;
+    char *info = cluster ? copy("") : server_info(client, "replication");
+    bool known = strstr(info, "second_repl_offset:") != NULL;
+    int64_t offset = known ? info_number(info, "second_repl_offset") : -1;
+    output_text(out, !known ? NULL : offset >= 0 ? failover_text(s) : "none");
+    number_or_null(out, offset >= 0, offset);
+    free(info);
+}
+
 static void show_where(output *out, leat_client *client, const leat_server *s)
 {
     char *nodes = node_lines(client, s);
@@ -222,6 +254,7 @@ static void show_where(output *out, leat_client *client, const leat_server *s)
     text_or_null(out, s->role);
     number_or_null(out, s->role[0] != '\0', s->replicas);
     number_or_null(out, s->replicas_online > 0, s->replicas_lag_s);
+    show_failover(out, client, s);
     output_number(out, s->protocol);
     free(nodes);
 }

@@ -251,7 +251,11 @@ static const command server_commands[] = {
               "roles, version, eviction policy, memory, the latency of a "
               "ping, and the durability: what an acknowledgement of this "
               "server means now, what could be asked for, and what to set "
-              "for more.  Where the server keeps less than a messaging system "
+              "for more.  'failover' tells whether the server took over from "
+              "another master: 'none', a sentence, or nothing where INFO is "
+              "refused and for a cluster; 'failover_offset' is where the "
+              "history before ended.  Where the server keeps less than a "
+              "messaging system "
               "needs, warnings say what to change.  Exits with 78 when a "
               "durability is set, by --durability or in the URL, that the "
               "server does not give.",

@@ -1,15 +1,12 @@
 /*
  * transport.c: plain TCP and Unix sockets.
- *
- * Name lookup is the C library's and has its own time limits; everything after
- * it obeys the deadline.
  */
 #include "redis/transport.h"
 #include "base/mem.h"
 #include "base/system.h"
+#include "redis/lookup.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -155,26 +152,35 @@ leat__transport *leat__transport_unix(const char *path, int64_t deadline_ns,
     return wrap(fd, err);
 }
 
+/* Each address gets its share of the time that is left, so that one which
+ * never answers does not use up that of the others.  -1 with *sys. */
+static int open_first(const struct addrinfo *all, int64_t deadline_ns, int *sys)
+{
+    int fd = -1, after = -1;
+    for (const struct addrinfo *a = all; a; a = a->ai_next)
+        after++;
+    for (const struct addrinfo *a = all; a && fd < 0; a = a->ai_next, after--) {
+        int64_t now = leat__now_ns();
+        int64_t until = after > 0 ? now + (deadline_ns - now) / (after + 1)
+                                  : deadline_ns;
+        fd = open_socket(a->ai_addr, a->ai_addrlen, until, sys);
+    }
+    return fd;
+}
+
 leat__transport *leat__transport_tcp(const char *host, int port,
                                      int64_t deadline_ns, leat_error *err)
 {
-    struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
-    struct addrinfo *all = NULL;
-    char service[8], where[300];
-    int fd = -1, sys = ECONNREFUSED;
+    struct addrinfo *all;
+    char where[300];
+    int sys = ECONNREFUSED;
 
-    snprintf(service, sizeof service, "%d", port);
-    snprintf(where, sizeof where, "%s:%d", host, port);
-    int rc = getaddrinfo(host, service, &hints, &all);
-    if (rc != 0) {
-        leat__fail(err, LEAT_ECONN, "cannot look up host '%s': %s", host,
-                   gai_strerror(rc));
+    if (leat__lookup(host, port, deadline_ns, &all, err) != LEAT_OK)
         return NULL;
-    }
-    for (struct addrinfo *a = all; a && fd < 0; a = a->ai_next)
-        fd = open_socket(a->ai_addr, a->ai_addrlen, deadline_ns, &sys);
+    int fd = open_first(all, deadline_ns, &sys);
     freeaddrinfo(all);
     if (fd < 0) {
+        snprintf(where, sizeof where, "%s:%d", host, port);
         no_connection(err, sys, where);
         return NULL;
     }

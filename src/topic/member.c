@@ -492,7 +492,7 @@ static void be_safe(consumer *c)
         return;
     atomic_store(&c->safe_until_ns, until);
     atomic_store(&c->safe_until_boot_ns,
-                 c->beat_sent_boot_ns + c->opts.lease_ms * 1000000);
+                 c->beat_sent_boot_ns + (until - c->beat_sent_ns));
 }
 
 static void beaten(consumer *c)

@@ -152,6 +152,36 @@ def replicas_and_their_state_are_shown(h, s):
         master.close()
 
 
+def a_failover_that_happened_is_shown(h, s):
+    master, replica = Tcp("--appendonly", "yes"), Tcp("--appendonly", "yes")
+
+    def failover(server, *args):
+        got = status(h, server, *args)
+        return got["failover"], got["failover_offset"]
+    try:
+        equal(failover(master), ("none", None))
+        replica.call("REPLICAOF", "127.0.0.1", master.port)
+        wait_for(lambda: b"master_link_status:up" in
+                 replica.call("INFO", "replication"), SECONDS)
+        equal(failover(replica), ("none", None))
+        equal(replica.call("REPLICAOF", "NO", "ONE"), "+OK")
+        text, offset = failover(replica)
+        assert "this server took over from another master" in text, text
+        info = replica.call("INFO", "replication").decode()
+        assert f"second_repl_offset:{offset}\r" in info, (offset, info)
+        master.call("REPLICAOF", "127.0.0.1", replica.port)
+        wait_for(lambda: b"master_link_status:up" in
+                 master.call("INFO", "replication"), SECONDS)
+        if failover(master)[1] is not None:     # it took no whole copy
+            assert "the master of this replica" in failover(master)[0]
+        # Who may not ask does not know.
+        replica.call("ACL", "SETUSER", "default", "-info")
+        equal(failover(replica), (None, None))
+    finally:
+        replica.close()
+        master.close()
+
+
 def the_servers_behind_a_sentinel_are_shown(h, s):
     master, replica = Tcp("--appendonly", "yes"), Tcp("--appendonly", "yes")
     replica.call("REPLICAOF", "127.0.0.1", master.port)

@@ -30,7 +30,8 @@ int getaddrinfo(const char *node, const char *service,
     int (*real)(const char *, const char *, const struct addrinfo *,
                 struct addrinfo **) = NULL;
     *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
-    if (!node || strcmp(node, NAME) != 0)
+    bool numeric = hints && (hints->ai_flags & AI_NUMERICHOST);
+    if (!node || strcmp(node, NAME) != 0 || numeric)
         return real(node, service, hints, out);
     atomic_fetch_add(&lookups, 1);
     if (atomic_load(&name_fails))
