@@ -128,14 +128,17 @@ static void be(settling *t, const sending *g, leat_code code)
 }
 
 /* A number for each slot: 0 is stale.  None: all are done. */
-static void read_each(settling *t, const sending *g, leat_reply_iter it)
+static leat_code read_each(settling *t, const sending *g, const leat_reply *r,
+                           leat_reply_iter it, leat_error *err)
 {
+    bool each = leat_reply_kind(it.at) == LEAT_REPLY_INT && it.left > 0;
+    if (each && it.left < g->to - g->from)
+        return leat__queue_expect(r, SIZE_MAX, err);
     be(t, g, LEAT_OK);
-    if (it.left != g->to - g->from)
-        return;
-    for (size_t i = g->from; i < g->to; i++)
+    for (size_t i = g->from; each && i < g->to; i++)
         if (leat_reply_int(leat_reply_step(&it)) != 1)
             t->slot[i]->outcome = LEAT_ESTALE;
+    return LEAT_OK;
 }
 
 static leat_code read_done(void *arg, const leat_reply *r, leat_error *err)
@@ -146,8 +149,7 @@ static leat_code read_done(void *arg, const leat_reply *r, leat_error *err)
         return rc;
     leat_reply_iter it = leat_reply_each(r);
     g->of->freed += leat_reply_int(leat_reply_step(&it));
-    read_each(g->of, g, it);
-    return LEAT_OK;
+    return read_each(g->of, g, r, it, err);
 }
 
 static leat_code read_changed(void *arg, const leat_reply *r, leat_error *err)
@@ -157,8 +159,7 @@ static leat_code read_changed(void *arg, const leat_reply *r, leat_error *err)
     if (rc != LEAT_OK)
         return rc;
     g->of->freed++;
-    read_each(g->of, g, leat_reply_each(r));
-    return LEAT_OK;
+    return read_each(g->of, g, r, leat_reply_each(r), err);
 }
 
 /* As done.lua has it. */

@@ -80,7 +80,9 @@ static leat_code read_settled(void *arg, const leat_reply *r, leat_error *err)
     if (rc != LEAT_OK)
         return rc;
     leat_reply_iter it = leat_reply_each(r);
-    bool all = it.left < s->valid || leat_reply_kind(it.at) != LEAT_REPLY_INT;
+    bool all = leat_reply_kind(it.at) != LEAT_REPLY_INT;
+    if (!all && it.left < s->valid)
+        return leat__queue_expect(r, SIZE_MAX, err);
     for (size_t i = 0; i < s->n && !all; i++) {
         if (s->outcome[i] == LEAT_EINVAL)
             continue;

@@ -31,9 +31,13 @@ leat_code leat__told_copy(leat_queue *q, leat__buf *to, const leat_reply *r,
     leat_code rc = LEAT_OK;
     if (!last || leat_reply_kind(last) != LEAT_REPLY_ARRAY)
         return rc;
-    if (q && leat_reply_len(last) == 0)
-        q->deaf_ns = leat__deadline_ns(LEAT__QUEUE_DEAF_MS);
     leat_reply_iter it = leat_reply_each(last);
+    if (q && it.left == 0)
+        q->deaf_ns = leat__deadline_ns(LEAT__QUEUE_DEAF_MS);
+    if (q && !q->opts.event_client)
+        return rc; /* the script has published them */
+    if (it.left % 2 != 0)
+        return leat__fail(err, LEAT_EPROTO, "half an event was told");
     for (const leat_reply *at; rc == LEAT_OK && (at = leat_reply_step(&it));)
         rc = add_text(to, at, err);
     return rc;

@@ -113,8 +113,44 @@ void leat__resp_init(leat__resp *d, const leat__resp_limits *limits)
     leat__resp_reset(d);
 }
 
+/* What is behind the nodes of a whole reply is nobody's: AddressSanitizer is
+ * told so, and a walk beyond a reply's end is seen wherever it happens. */
+#if defined(__SANITIZE_ADDRESS__)
+#define POISONS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define POISONS 1
+#endif
+#endif
+
+#ifdef POISONS
+#include <sanitizer/asan_interface.h>
+
+static void close_off(leat__resp *d)
+{
+    ASAN_POISON_MEMORY_REGION(d->nodes + d->count,
+                              (d->cap - d->count) * sizeof *d->nodes);
+}
+
+static void open_up(leat__resp *d)
+{
+    ASAN_UNPOISON_MEMORY_REGION(d->nodes, d->cap * sizeof *d->nodes);
+}
+#else
+static void close_off(leat__resp *d)
+{
+    (void)d;
+}
+
+static void open_up(leat__resp *d)
+{
+    (void)d;
+}
+#endif
+
 void leat__resp_release(leat__resp *d)
 {
+    open_up(d);
     leat__free(d->nodes);
     d->nodes = NULL;
     d->cap = 0;
@@ -123,6 +159,7 @@ void leat__resp_release(leat__resp *d)
 
 void leat__resp_reset(leat__resp *d)
 {
+    open_up(d);
     if (d->cap > KEPT_NODES && d->count < KEPT_NODES / 8) {
         leat__free(d->nodes);
         d->nodes = NULL;
@@ -709,6 +746,7 @@ leat__resp_state leat__resp_decode(leat__resp *d, const char *p, size_t n,
         if (st != TAKEN)
             return halt(d, n, st, err);
     } while (d->stack[d->depth].left > 0 || (d->depth > 0 && !close_full(d)));
+    close_off(d);
     *used = d->pos;
     return LEAT__RESP_DONE;
 }

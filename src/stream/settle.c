@@ -141,6 +141,23 @@ static void on_xack(void *arg, const leat_reply *r, const leat_error *err)
         finish_chain(s, e, NULL);
 }
 
+/* Is there a number for each of n?  If not, nobody knows what was done. */
+static bool answers(const leat_reply *r, size_t n, leat_error *why)
+{
+    if (leat_reply_kind(r) == LEAT_REPLY_ARRAY && leat_reply_len(r) == n)
+        return true;
+    leat__fail(why, LEAT_EUNKNOWN, "the server answered EVALSHA strangely");
+    return false;
+}
+
+static size_t chained(const stream_entry *e)
+{
+    size_t n = 0;
+    for (; e; e = e->next)
+        n++;
+    return n;
+}
+
 /* One result for each entry of the chain, in order. */
 static void on_ack(void *arg, const leat_reply *r, const leat_error *err)
 {
@@ -150,8 +167,8 @@ static void on_ack(void *arg, const leat_reply *r, const leat_error *err)
     tally t = { 0 };
     leat_error why;
 
-    if (err) {
-        failed(s, e, err);
+    if (err || !answers(r, chained(e), &why)) {
+        failed(s, e, err ? err : &why);
         return;
     }
     for (stream_entry *next; e; e = next) {
@@ -211,8 +228,8 @@ static void on_idle(void *arg, const leat_reply *r, const leat_error *err)
     tally t = { 0 };
     leat_error why;
 
-    if (err) {
-        failed(s, e, err);
+    if (err || !answers(r, chained(e), &why)) {
+        failed(s, e, err ? err : &why);
         return;
     }
     for (stream_entry *next; e; e = next) {
@@ -394,6 +411,9 @@ static void on_extend(void *arg, const leat_reply *r, const leat_error *err)
 {
     stream_extend *x = arg;
     leat_reply_iter it = leat_reply_each(r);
+    leat_error why;
+    if (!err && !answers(r, x->n, &why))
+        err = &why;
     for (size_t i = 0; !err && i < x->n; i++) {
         bool kept = leat_reply_int(leat_reply_step(&it)) == DONE;
         stream_entry *e = leat__stream_held_get(&x->s->held, x->id[i]);

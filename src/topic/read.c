@@ -86,6 +86,11 @@ static void take_entries(part *p, const leat_reply *entries, uint32_t max,
     size_t all = leat_reply_len(entries);
     if (p->bodies)
         return; /* what they belong to comes first, and then this again */
+    if (leat_reply_kind(entries) != LEAT_REPLY_ARRAY) {
+        leat__fail(&e, LEAT_EPROTO, "the server answered XREAD strangely");
+        leat__read_failed(c, p, &e);
+        return;
+    }
     size_t n = leat__chunk_fill(&c->chunks, c->topic->opts.codec, entries,
                                 c->held, max, &e);
     if (c->chunks.stubs)

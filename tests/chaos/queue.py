@@ -84,8 +84,7 @@ def harm(run, o):
         if (spent if o.topology == "single" else passed) >= o.seconds:
             return
         run.rest(calm)
-        run.step(fault.__name__)
-        fault(run, long, numbers)
+        run.do(fault, long, numbers)
 
 
 def main():

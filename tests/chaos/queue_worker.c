@@ -506,6 +506,22 @@ static leat_verdict run_one(leat_ctx *x, void *arg)
     return answer(x, &v);
 }
 
+/* The runner's own, which is told first. */
+static leat__settled_fn *runners;
+
+/* What was acknowledged, and is so on the server. */
+static void on_settled_too(void *arg, const leat_delivery *d,
+                           const leat_error *e)
+{
+    const source_slot *slot = (const source_slot *)d;
+    visit v = { .id = number_of(leat_delivery_msg(d)),
+                .receipt = ledger_hash(slot->receipt.p, slot->receipt.n) >> 16,
+                .receives = leat_delivery_attempt(d) };
+    if (slot->verdict == LEAT__SETTLE_ACK)
+        tell(LEDGER_SETTLED, &v, e ? (uint64_t)e->code : LEAT_OK, 0);
+    runners(arg, d, e);
+}
+
 static leat_run *start_runner(leat_queue *q)
 {
     leat_error e = { 0 };
@@ -515,10 +531,14 @@ static leat_run *start_runner(leat_queue *q)
                            .log = { worker_log, NULL,
                                     (leat_level)o.link.log } };
     leat_queue_source_opts how = { .visibility_ms = o.hide };
-    leat_run *r = leat_run_start(leat_queue_source(q, &how, &e), run_one, NULL,
-                                 &opts, &e);
+    leat_source *s = leat_queue_source(q, &how, &e);
+    leat_run *r = leat_run_start(s, run_one, NULL, &opts, &e);
     if (!r)
         worker_die("run", &e);
+    /* Between it and what it asked for: a single store, whatever threads
+     * run. */
+    runners = s->on_settled;
+    __atomic_store_n(&s->on_settled, on_settled_too, __ATOMIC_SEQ_CST);
     return r;
 }
 

@@ -149,7 +149,7 @@ class Run:
         reader = self.rig.start([program("chaos/redis_worker"), "read",
                                  f"unix://{self.redis.path}",
                                  str(self.ledgers), str(WRITERS)])
-        if reader.wait(120) != 0:
+        if reader.wait(600) != 0:
             sys.exit("the streams could not be read")
 
 

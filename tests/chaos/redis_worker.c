@@ -37,6 +37,7 @@ enum {
     WINDOW = 64,
     SLOTS = 2 * WINDOW,
     PAGE = 1000,
+    IMPATIENT_MS = 300, /* so that faults last longer than a call */
     END_MS = 10000
 };
 
@@ -189,13 +190,13 @@ static void recall(const char *dir, const char *role)
         keys[i].seq = last[i];
 }
 
-static leat_client *dial(const char *url)
+static leat_client *dial(const char *url, int64_t timeout_ms)
 {
-    static const leat_client_opts o = { .timeout_ms = 300,
-                                        .connect_timeout_ms = 500,
-                                        .max_retry_ms = 100,
-                                        .window = WINDOW,
-                                        .pool_size = 2 };
+    leat_client_opts o = { .timeout_ms = timeout_ms,
+                           .connect_timeout_ms = 500,
+                           .max_retry_ms = 100,
+                           .window = WINDOW,
+                           .pool_size = 2 };
     leat_error e = { 0 };
     for (;;) {
         leat_client *c = leat_client_open(url, &o, &e);
@@ -218,7 +219,7 @@ static int writer(const char *url, const char *dir, unsigned long n)
     book = ledger_open(dir, role);
     if (!book)
         return 1;
-    leat_client *c = dial(url);
+    leat_client *c = dial(url, IMPATIENT_MS);
     work(c);
     int64_t end = wait_now_ms() + END_MS;
     bool well = false;
@@ -269,8 +270,8 @@ static void read_key(leat_conn *conn, uint64_t number)
 static int reader(const char *url, const char *dir, unsigned long writers)
 {
     leat_error e;
-    leat_client *c = dial(url);
-    leat_conn *conn = leat_client_lend(c, 5000, &e);
+    leat_client *c = dial(url, END_MS);
+    leat_conn *conn = leat_client_lend(c, END_MS, &e);
     book = ledger_open(dir, "reader");
     if (!conn || !book)
         worker_die("cannot read", &e);

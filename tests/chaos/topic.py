@@ -24,13 +24,12 @@ tell.
 With --policies some messages fail for a time or for ever, some kill the process
 that handles them, and a second group reads along: topic_policies.py.
 
-Duplicates come from what was in flight when a fault struck, and are bounded.  A
-consumer has at most IN_FLIGHT messages in flight: so many may come again for
-each kill, each stop, and each time that one which was alive lost what it had,
-which on a machine under load may happen without any fault of ours.  While the
-server cannot be reached a runner gives up what it cannot keep, and what its
-THREADS are at work on comes again.  Afterwards a new member finds nothing of all
-that unsettled.
+Duplicates come from what was in flight when a fault struck, and are bounded by
+that: the run writes down whom it struck and when, and the judge knows which
+messages each consumer had not settled then (ledger.h).  Those alone may come
+again, and what one had that lost its partition while it lived, which on a machine
+under load may happen without any fault of ours.  Afterwards a new member finds
+nothing of all that unsettled.
 """
 
 import sys
@@ -38,11 +37,10 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-from chaos import FAULTS, Rig, finish, judge, options, say  # noqa: E402
+from chaos import FAULTS, Rig, finish, options, say  # noqa: E402
 from harm import OneServer  # noqa: E402
 from topic_many import many_options, on_many  # noqa: E402
-from topic_run import (GROUP, IN_FLIGHT, PARTITIONS, Run,  # noqa: E402
-                       deals)
+from topic_run import GROUP, PARTITIONS, Run, deals  # noqa: E402
 from topic_policies import BAD, Policies  # noqa: E402
 from topics import OWNER, unfenced  # noqa: E402
 
@@ -61,8 +59,8 @@ class One(OneServer, Run):
 
     def drop_leases(self, _seconds, r):
         """By hand: the owners are fenced."""
+        self.cut_off()
         for i in r.sample(range(PARTITIONS), 3):
-            self.bound += IN_FLIGHT
             self.redis.ask(f"DEL leat:{{orders/{i}}}:lease:billing")
 
     # The end.
@@ -99,8 +97,7 @@ def harm(run, faults):
     run.works()
     for calm, fault, long, numbers in faults:
         run.rest(calm)
-        run.step(fault.__name__)
-        fault(run, long, numbers)
+        run.do(fault, long, numbers)
     return run.end()
 
 
@@ -113,9 +110,7 @@ def on_one(o):
     with Rig() as rig:
         run = One(rig, policies_of(o))
         again = harm(run, schedule(o.seed, o.seconds))
-        verdict = judge(rig, run.dir, o.seed, run.stuck)
-        run.look_at_logs(verdict)
-        run.repetitions(verdict)
+        verdict = run.judge(o.seed)
         if run.policies:
             run.policies.judge(run, verdict)
             run.policies.replay(run, verdict)

@@ -386,6 +386,23 @@ static void on_settled(void *arg, const leat_delivery *d, const leat_error *e)
     write_down(LEDGER_SETTLED, d, e ? (uint64_t)e->code : LEAT_OK);
 }
 
+/* The runner's own, which is told first. */
+static leat__settled_fn *runners;
+
+static void on_settled_too(void *arg, const leat_delivery *d,
+                           const leat_error *e)
+{
+    runners(arg, d, e);
+    on_settled(NULL, d, e);
+}
+
+/* Between it and what it asked for: a single store, whatever threads run. */
+static void listen_too(leat_source *s)
+{
+    runners = s->on_settled;
+    __atomic_store_n(&s->on_settled, on_settled_too, __ATOMIC_SEQ_CST);
+}
+
 static void on_assign(void *arg, leat_assign what, uint32_t partition,
                       uint64_t epoch)
 {
@@ -472,6 +489,7 @@ static int run_it(leat_source *s)
     leat_run *r = leat_run_start(s, handler, NULL, &opts, &e);
     if (!r)
         worker_die("run", &e);
+    listen_too(s);
     while (!worker_stopping) {
         leat_run_stats v;
         leat_run_stats_get(r, &v);
@@ -527,6 +545,7 @@ static int consumer(leat_client *c, const char *dir, const char *role)
         worker_say_ready();
     int code = o.threads ? run_it(s) : loop_it(s);
     leat_topic_close(t);
+    worker_write(book, LEDGER_END, (ledger_record){ 0 });
     ledger_close(book);
     return code;
 }

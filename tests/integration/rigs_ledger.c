@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <ftw.h>
+#include <leat/topic.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,7 +115,8 @@ static void a_good_run_is_good_and_the_keys_are_exact(void **state)
               "\"delivered\": 30, \"lost\": 0, \"duplicated\": 0, "
               "\"reordered\": 0, \"stuck\": 0, \"kills\": 5, \"pauses\": 4, "
               "\"cuts\": 3, \"seed\": 42, \"unexpected\": 0, "
-              "\"dishonest\": 0, \"fenced\": 0, \"shared\": 0}");
+              "\"dishonest\": 0, \"fenced\": 0, \"shared\": 0, \"bound\": 0, "
+              "\"repeated\": 0}");
 }
 
 static void a_lost_message_is_caught(void **state)
@@ -217,7 +219,7 @@ static void an_effect_below_the_fence_is_refused(void **state)
     effect_at(b->consumer, 34, 10);
     assert_check(b, NULL, 1, "\"stuck\": 1,");
     effect_at(other, 34, 11);
-    assert_check(b, NULL, 0, "\"fenced\": 1, \"shared\": 0}");
+    assert_check(b, NULL, 0, "\"fenced\": 1, \"shared\": 0,");
     assert_check(b, NULL, 0, "\"duplicated\": 1, \"reordered\": 0,");
     ledger_close(other);
 }
@@ -231,8 +233,160 @@ static void one_fence_under_two_processes_is_caught(void **state)
     ledger *other = ledger_open(b->dir, "another");
     effect_at(b->consumer, 31, 10);
     effect_at(other, 34, 10);
-    assert_check(b, NULL, 1, "\"shared\": 1}");
+    assert_check(b, NULL, 1, "\"shared\": 1,");
     ledger_close(other);
+}
+
+/* ---- what may come again ---------------------------------------------- */
+
+static void at_place(ledger *l, ledger_kind kind, uint64_t id, uint64_t fence,
+                     uint64_t detail)
+{
+    ledger_record r = { .key = id ? 1 : 0,
+                        .seq = id,
+                        .id = id,
+                        .place = 1,
+                        .fence = fence,
+                        .detail = detail };
+    assert_true(ledger_write(l, kind, r));
+}
+
+static void handle(ledger *l, uint64_t id, uint64_t fence)
+{
+    at_place(l, LEDGER_DELIVERY, id, fence, 0);
+    at_place(l, LEDGER_EFFECT, id, fence, 0);
+}
+
+/* This process, or all, from now on until `to`. */
+static void strike(bench *b, uint64_t process, int64_t to)
+{
+    ledger_record r = { .id = process,
+                        .fence = (uint64_t)wait_now_ns(),
+                        .detail = (uint64_t)to };
+    assert_true(ledger_write(b->producer, LEDGER_STRIKE, r));
+}
+
+/* Ten messages at place 1 under fence 1, of which the last five are not saved;
+ * and what the next owner does of them again. */
+static ledger *half_saved(bench *b)
+{
+    for (uint64_t id = 1; id <= 10; id++) {
+        produce(b, id, LEDGER_ACK);
+        handle(b->consumer, id, 1);
+        if (id <= 5)
+            at_place(b->consumer, LEDGER_SETTLED, id, 1, 0);
+    }
+    return ledger_open(b->dir, "another");
+}
+
+static void what_was_in_flight_at_a_blow_may_come_again(void **state)
+{
+    bench *b = *state;
+    ledger *other = half_saved(b);
+    strike(b, (uint64_t)getpid(), wait_now_ns());
+    wait_nap(1);
+    for (uint64_t id = 6; id <= 10; id++)
+        handle(other, id, 2);
+    assert_check(b, "--bounded", 0, "\"bound\": 5, \"repeated\": 0}");
+    handle(other, 5, 2); /* whose settlement was saved */
+    assert_check(b, "--bounded", 1, "\"repeated\": 1}");
+    ledger_close(other);
+}
+
+static void what_comes_again_twice_needs_two_blows(void **state)
+{
+    bench *b = *state;
+    ledger *other = half_saved(b);
+    strike(b, (uint64_t)getpid(), wait_now_ns());
+    wait_nap(1);
+    handle(other, 10, 2);
+    at_place(other, LEDGER_SETTLED, 10, 2, 0);
+    assert_check(b, "--bounded", 0, "\"repeated\": 0}");
+    handle(b->consumer, 10, 3);
+    assert_check(b, "--bounded", 1, "\"repeated\": 1}");
+    ledger_close(other);
+}
+
+static void a_drain_that_saves_nothing_is_caught(void **state)
+{
+    bench *b = *state;
+    ledger *other = half_saved(b);
+    at_place(b->consumer, LEDGER_OWNER, 0, 1, LEAT_REVOKED);
+    ledger_add(b->consumer, LEDGER_END, 0, 0, 0);
+    strike(b, 0, 0); /* afterwards */
+    for (uint64_t id = 6; id <= 10; id++)
+        handle(other, id, 2);
+    assert_check(b, "--bounded", 1, "\"repeated\": 5}");
+    ledger_close(other);
+}
+
+static void who_lost_its_place_was_struck(void **state)
+{
+    bench *b = *state;
+    ledger *other = half_saved(b);
+    at_place(b->consumer, LEDGER_OWNER, 0, 1, LEAT_LOST);
+    for (uint64_t id = 5; id <= 10; id++)
+        handle(other, id, 2);
+    assert_check(b, "--bounded", 1, "\"bound\": 5, \"repeated\": 1}");
+    ledger_close(other);
+}
+
+static void a_blow_to_another_excuses_nothing(void **state)
+{
+    bench *b = *state;
+    ledger *other = half_saved(b);
+    strike(b, (uint64_t)getpid() + 1, 0);
+    handle(other, 10, 2);
+    assert_check(b, "--bounded", 1, "\"bound\": 0, \"repeated\": 1}");
+    ledger_close(other);
+}
+
+static void who_has_it_for_too_long_was_struck(void **state)
+{
+    bench *b = *state;
+    produce(b, 1, LEDGER_ACK);
+    consume(b, 1);
+    wait_nap(20);
+    ledger_record stale = {
+        .key = 2, .seq = 1, .id = 1, .detail = LEAT_ESTALE
+    };
+    ledger_write(b->consumer, LEDGER_SETTLED, stale);
+    consume(b, 1);
+    ledger_add(b->consumer, LEDGER_SETTLED, 1, 1, 1);
+    assert_check(b, "--bounded", 1, "\"repeated\": 1}");
+    assert_check(b, "--expiring", 0, "\"repeated\": 0}");
+}
+
+static void every_hand_out_is_in_order(void **state)
+{
+    bench *b = *state;
+    ledger *other = half_saved(b);
+    strike(b, 0, 0);
+    handle(other, 9, 2);
+    handle(other, 9, 2);
+    assert_check(b, NULL, 0, "\"reordered\": 0,");
+    handle(other, 8, 2); /* all have had their effect before */
+    assert_check(b, NULL, 1, "\"reordered\": 1,");
+    ledger_add(b->producer, LEDGER_LATE, 1, 8, 8);
+    assert_check(b, NULL, 0, "\"reordered\": 0,");
+    ledger_close(other);
+}
+
+static void an_operator_may_send_it_again_or_take_it_away(void **state)
+{
+    bench *b = *state;
+    (void)ledger_close(half_saved(b));
+    for (uint64_t id = 6; id <= 10; id++)
+        at_place(b->consumer, LEDGER_SETTLED, id, 1, 0);
+    ledger_add(b->producer, LEDGER_AGAIN, 1, 3, 3);
+    handle(b->consumer, 3, 1);
+    assert_check(b, "--bounded", 0, "\"bound\": 1, \"repeated\": 0}");
+    handle(b->consumer, 3, 1);
+    assert_check(b, "--bounded", 1, "\"bound\": 1, \"repeated\": 1}");
+    produce(b, 11, LEDGER_ACK);
+    assert_check(b, NULL, 1, "\"lost\": 1,");
+    ledger_add(b->producer, LEDGER_GONE, 1, 11, 11);
+    assert_check(b, NULL, 0, "\"lost\": 0,");
 }
 
 static void an_unknown_outcome_may_go_either_way(void **state)
@@ -273,7 +427,7 @@ static void no_records_are_no_success(void **state)
     ledger_verdict v;
     int saved = dup(2), null = open("/dev/null", O_WRONLY);
     dup2(null, 2);
-    assert_false(ledger_judge(nowhere, &v));
+    assert_false(ledger_judge(nowhere, false, &v));
     dup2(saved, 2);
     close(saved);
     close(null);
@@ -291,13 +445,13 @@ static void torn_records_are_passed_over(void **state)
     int fd = open(path, O_RDWR | O_APPEND);
     assert_true(pread(fd, part, sizeof part, 0) == sizeof part);
     assert_int_equal(write(fd, part, 17), 17);
-    assert_true(ledger_judge(b->dir, &v));
+    assert_true(ledger_judge(b->dir, false, &v));
     assert_int_equal(v.torn, 1);
     assert_int_equal(v.acked, 30);
     produce(b, 31, LEDGER_ACK);
     consume(b, 31);
     assert_int_equal(write(fd, part, 47), 47);
-    assert_true(ledger_judge(b->dir, &v));
+    assert_true(ledger_judge(b->dir, false, &v));
     assert_int_equal(v.torn, 2);
     assert_int_equal(v.acked, 31);
     assert_int_equal(v.lost, 0);
@@ -318,7 +472,7 @@ static void writers_killed_at_random_lose_nothing_written(void **state)
         wait_nap(2 + i);
         proc_free(p);
     }
-    assert_true(ledger_judge(b->dir, &v));
+    assert_true(ledger_judge(b->dir, false, &v));
     assert_true(v.attempted >= 400);
     assert_int_equal(v.lost + v.unexpected + v.dishonest, 0);
     /* A write that crosses a page may be cut by the kill. */
@@ -337,7 +491,7 @@ static void millions_of_records_are_judged_in_time(void **state)
         ledger_add(b->consumer, LEDGER_EFFECT, 1 + id % 100, id, id * 7919);
     }
     clock_t start = clock(); /* its own time, as others may be busy */
-    assert_true(ledger_judge(b->dir, &v));
+    assert_true(ledger_judge(b->dir, false, &v));
     clock_t took = clock() - start;
     assert_int_equal(v.records, 3 * N);
     assert_int_equal(v.acked, N);
@@ -377,6 +531,14 @@ int main(int argc, char **argv)
         T(a_failure_that_was_delivered_is_dishonest),
         T(an_effect_below_the_fence_is_refused),
         T(one_fence_under_two_processes_is_caught),
+        T(what_was_in_flight_at_a_blow_may_come_again),
+        T(what_comes_again_twice_needs_two_blows),
+        T(a_drain_that_saves_nothing_is_caught),
+        T(who_lost_its_place_was_struck),
+        T(a_blow_to_another_excuses_nothing),
+        T(who_has_it_for_too_long_was_struck),
+        T(every_hand_out_is_in_order),
+        T(an_operator_may_send_it_again_or_take_it_away),
         T(an_unknown_outcome_may_go_either_way),
         T(without_effects_deliveries_are_counted),
         T(no_records_are_no_success),

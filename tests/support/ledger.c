@@ -2,7 +2,7 @@
  * ledger.c: see ledger.h.  The judge sorts all records by message and then all
  * sightings by key and time; nothing is compared with everything.
  */
-#include "support/ledger.h"
+#include "support/ledger_again.h"
 #include "support/wait.h"
 
 #include <dirent.h>
@@ -76,6 +76,7 @@ bool ledger_add(ledger *l, ledger_kind kind, uint64_t key, uint64_t seq,
 typedef struct pile {
     ledger_record *r;
     size_t n, room;
+    uint64_t *process; /* whose each file was */
 } pile;
 
 static bool push(pile *p, const ledger_record *r)
@@ -124,6 +125,20 @@ static bool read_bytes(const char *p, size_t n, pile *all, ledger_verdict *v)
     return true;
 }
 
+/* The number before the suffix: role.pid.ledger. */
+static bool note_process(const char *path, pile *all, uint64_t file)
+{
+    uint64_t *more = realloc(all->process, (file + 1) * sizeof *more);
+    const char *dot = path + strlen(path) - strlen(SUFFIX);
+    if (!more)
+        return false;
+    while (dot > path && dot[-1] != '.' && dot[-1] != '/')
+        dot--;
+    all->process = more;
+    more[file] = strtoull(dot, NULL, 10);
+    return true;
+}
+
 static bool read_file(const char *path, pile *all, ledger_verdict *v)
 {
     bool ok = false;
@@ -133,7 +148,8 @@ static bool read_file(const char *path, pile *all, ledger_verdict *v)
         long size = ftell(f);
         rewind(f);
         p = size >= 0 ? malloc((size_t)size + 1) : NULL;
-        ok = p && fread(p, 1, (size_t)size, f) == (size_t)size &&
+        ok = p && note_process(path, all, v->files) &&
+             fread(p, 1, (size_t)size, f) == (size_t)size &&
              read_bytes(p, (size_t)size, all, v);
     }
     if (!ok)
@@ -249,15 +265,16 @@ static void judge_id(const uint64_t count[LEDGER_KINDS_], bool effects,
 {
     uint64_t tried = count[LEDGER_ATTEMPT], failed = count[LEDGER_FAIL];
     uint64_t seen = count[LEDGER_DELIVERY] + count[LEDGER_EFFECT];
+    bool removed = count[LEDGER_GONE] > 0;
     uint64_t times = effects ? count[LEDGER_EFFECT] : count[LEDGER_DELIVERY];
     bool acked = count[LEDGER_ACK] > 0;
     v->attempted += tried > 0;
     v->acked += acked;
     v->unknown += !acked && tried > failed;
     v->delivered += seen > 0;
-    v->lost += acked && seen == 0;
+    v->lost += acked && seen == 0 && !removed;
     v->duplicated += times > 1 ? times - 1 : 0;
-    v->stuck += effects && seen > 0 && times == 0;
+    v->stuck += effects && seen > 0 && times == 0 && !removed;
     v->unexpected += seen > 0 && tried == 0;
     v->dishonest += seen > 0 && tried > 0 && !acked && failed >= tried;
 }
@@ -281,15 +298,16 @@ static void judge_messages(pile *all, bool effects, ledger_verdict *v)
     all->n = first;
 }
 
-static void judge_order(const pile *first, ledger_verdict *v)
+static void judge_order(const pile *first, const ledger_ids *late,
+                        ledger_verdict *v)
 {
     uint64_t last = 0;
     for (size_t i = 0; i < first->n; i++) {
         const ledger_record *r = &first->r[i];
-        if (r->key == 0)
-            continue;
         if (i == 0 || first->r[i - 1].key != r->key)
             last = 0;
+        if (r->key == 0 || ledger_ids_have(late, r->id))
+            continue;
         if (r->seq < last)
             v->reordered++;
         else
@@ -297,24 +315,38 @@ static void judge_order(const pile *first, ledger_verdict *v)
     }
 }
 
-bool ledger_judge(const char *dir, ledger_verdict *out)
+static bool judge_all(pile *all, bool expiring, ledger_verdict *v)
+{
+    bool effects = false;
+    ledger_ids late = { 0 };
+    ledger_all whole = { all->r, all->n, all->process, expiring };
+    for (size_t i = 0; i < all->n && !effects; i++)
+        effects = all->r[i].kind == LEDGER_EFFECT;
+    judge_owners(all, v);
+    judge_fences(all, v);
+    bool ok = ledger_judge_again(&whole, v) &&
+              ledger_judge_handouts(&whole, v) &&
+              ledger_ids_of(&whole, LEDGER_LATE, &late);
+    if (ok) {
+        qsort(all->r, all->n, sizeof *all->r, by_id);
+        judge_messages(all, effects, v);
+        if (all->n)
+            qsort(all->r, all->n, sizeof *all->r, by_key);
+        judge_order(all, &late, v);
+    }
+    free(late.id);
+    return ok;
+}
+
+bool ledger_judge(const char *dir, bool expiring, ledger_verdict *out)
 {
     pile all = { 0 };
-    bool effects = false;
     *out = (ledger_verdict){ 0 };
     bool ok = read_dir(dir, &all, out);
     out->records = all.n;
-    for (size_t i = 0; i < all.n && !effects; i++)
-        effects = all.r[i].kind == LEDGER_EFFECT;
-    if (ok && all.n) {
-        judge_owners(&all, out);
-        judge_fences(&all, out);
-        qsort(all.r, all.n, sizeof *all.r, by_id);
-        judge_messages(&all, effects, out);
-        if (all.n)
-            qsort(all.r, all.n, sizeof *all.r, by_key);
-        judge_order(&all, out);
-    }
+    if (ok && all.n)
+        ok = judge_all(&all, expiring, out);
+    free(all.process);
     free(all.r);
     return ok;
 }

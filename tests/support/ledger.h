@@ -18,7 +18,8 @@
  *   unexpected  seen, never attempted
  *   duplicated  sightings beyond the first: effects, or deliveries where the
  *               run wrote no effects
- *   reordered   of one key (0: no order), first seen after a later seq was
+ *   reordered   of one key (0: no order), first seen after a later seq was; or
+ *               handed out behind a later one under one fence of a place
  *   stuck       delivered without an effect, where the run wrote effects
  *   dishonest   seen though each of its attempts was reported as failed
  *
@@ -28,6 +29,21 @@
  *
  *   fenced      effects refused so; each counts as a delivery
  *   shared      fences of a place that two processes worked under
+ *
+ * What may come twice follows from the records too.  A message is in flight
+ * from its delivery until its settlement is saved (SETTLED), its place is given
+ * up or lost (OWNER), or its process has ended in order (END).  The run writes
+ * down whom it struck, and when (STRIKE); to lose a place that one had is a blow
+ * as well.  What was in flight then and was never saved may come once more, and
+ * nothing else.
+ *
+ *   bound       effects of what was in flight when it was struck: so many may
+ *               come once more
+ *   repeated    effects that came again though none of those allows it
+ *
+ * A run that has an operator writes down what that one allows: GONE, it may be
+ * missing; AGAIN, it may come once more from here on; LATE, its place among
+ * the others is not the consumers' doing.
  */
 #ifndef SUPPORT_LEDGER_H
 #define SUPPORT_LEDGER_H
@@ -43,10 +59,18 @@ typedef enum ledger_kind {
     LEDGER_UNKNOWN,
     LEDGER_DELIVERY,
     LEDGER_EFFECT,
-    LEDGER_SETTLED, /* detail: leat_code; for the reader, not the judge    */
-    LEDGER_OWNER,   /* detail: leat_assign; likewise                       */
+    LEDGER_SETTLED, /* detail: leat_code, in its lowest 16 bits            */
+    LEDGER_OWNER,   /* detail: leat_assign                                 */
     LEDGER_LOSS,    /* told: key-seq the first position, id-fence the last,
-                       detail the count << 16 | partition + 1; likewise    */
+                       detail the count << 16 | partition + 1; for the
+                       reader, not the judge                               */
+    LEDGER_STRIKE,  /* id: the process, 0: all; fence to detail: since when
+                       and until when, in ns; 0: for ever; seq 1: what was
+                       saved since then may be gone                        */
+    LEDGER_END,     /* the process has ended in order                      */
+    LEDGER_GONE,    /* key, seq and id of a message; likewise the next two */
+    LEDGER_AGAIN,
+    LEDGER_LATE,
     LEDGER_KINDS_,
 } ledger_kind;
 
@@ -86,12 +110,14 @@ typedef struct ledger_verdict {
     uint64_t attempted, acked, unknown, delivered;
     uint64_t lost, duplicated, reordered, stuck, unexpected, dishonest;
     uint64_t fenced, shared;
+    uint64_t bound, repeated;
     uint64_t records, files;
     uint64_t torn; /* records cut by a kill; tolerated */
 } ledger_verdict;
 
 /* Read all ledgers of a directory and count.  False after saying why on
- * stderr.  Costs a sort of 72 bytes per record. */
-bool ledger_judge(const char *dir, ledger_verdict *out);
+ * stderr.  Costs some sorts of 80 bytes per record.  expiring: consumers have a
+ * message for a time, and who is told LEAT_ESTALE had it for longer: a blow. */
+bool ledger_judge(const char *dir, bool expiring, ledger_verdict *out);
 
 #endif

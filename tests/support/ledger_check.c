@@ -5,6 +5,8 @@
  * promise was broken, 2 if there was nothing to judge or no way to.
  *
  *   --once         a duplicate breaks a promise
+ *   --bounded      one that nothing explains does (ledger.h: repeated)
+ *   --expiring     consumers have a message for a time
  *   --unordered    another order breaks none
  *   --kills N --pauses N --cuts N --seed N     told by the run, printed
  */
@@ -16,14 +18,16 @@
 #include <stdlib.h>
 
 typedef struct flags {
-    int once, unordered;
+    int once, bounded, expiring, unordered;
     uint64_t kills, pauses, cuts, seed;
 } flags;
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: ledger-check [--once] [--unordered] [--kills N] "
-                    "[--pauses N] [--cuts N] [--seed N] DIR\n");
+    fprintf(
+        stderr,
+        "usage: ledger-check [--once] [--bounded] [--unordered] "
+        "[--expiring] [--kills N] [--pauses N] [--cuts N] [--seed N] DIR\n");
     return 2;
 }
 
@@ -32,6 +36,8 @@ static int parse(int argc, char **argv, flags *f)
 {
     const struct option options[] = {
         { "once", no_argument, &f->once, 1 },
+        { "bounded", no_argument, &f->bounded, 1 },
+        { "expiring", no_argument, &f->expiring, 1 },
         { "unordered", no_argument, &f->unordered, 1 },
         { "kills", required_argument, NULL, 'k' },
         { "pauses", required_argument, NULL, 'p' },
@@ -85,6 +91,8 @@ static void print(const ledger_verdict *v, const flags *f)
         { "dishonest", v->dishonest },
         { "fenced", v->fenced },
         { "shared", v->shared },
+        { "bound", v->bound },
+        { "repeated", v->repeated },
     };
     printf("%" PRIu64 " records in %" PRIu64 " ledgers, %" PRIu64
            " torn by a kill\n{",
@@ -100,11 +108,12 @@ int main(int argc, char **argv)
     ledger_verdict v;
     if (!parse(argc, argv, &f))
         return usage();
-    if (!ledger_judge(argv[optind], &v))
+    if (!ledger_judge(argv[optind], f.expiring, &v))
         return 2;
     print(&v, &f);
     if (v.lost || v.stuck || v.unexpected || v.dishonest || v.shared ||
-        (f.once && v.duplicated) || (!f.unordered && v.reordered))
+        (f.once && v.duplicated) || (f.bounded && v.repeated) ||
+        (!f.unordered && v.reordered))
         return 1;
     if (v.attempted == 0) {
         fprintf(stderr, "ledger-check: %s holds no attempt\n", argv[optind]);

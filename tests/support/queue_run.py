@@ -31,7 +31,7 @@ RECORDS = 120000    # messages that a producer sends at most, about
 LONG = 120          # seconds for what must happen
 KINDS = ({"api": "direct"}, {"api": "run"}, {"api": "direct", "ack": "batch"},
          {"api": "direct", "hold": 1}, {"api": "pool"})
-FAULTS = ("lost", "stuck", "unexpected", "dishonest", "handed_twice", "risen",
+FAULTS = ("lost", "stuck", "repeated", "unexpected", "dishonest", "handed_twice", "risen",
           "torn", "unsettled")
 WRITES = ("sent_twice", "usurped", "acked_twice", "crowded", "shared")
 BURIALS = ("undead", "innocent", "buried_twice", "unredriven",
@@ -56,7 +56,7 @@ class Poison:
         self.fates = Fates(poison=20, flaky=30, reject=10,
                            crash=2 if self.kills else 0, most=4)
         self.rate = 50 if self.kills else RATE
-        self.bound = self.crashes = 0
+        self.crashes = 0
         self.buried = []
 
     def options(self):
@@ -73,6 +73,7 @@ class Poison:
         if w not in run.consumers or w.process.poll() != -signal.SIGKILL:
             return False
         self.crashes += 1
+        run.died(w)
         run.forget(w)
         run.consumers.append(run.consumer(w.name))
         return True
@@ -162,11 +163,6 @@ class QueueRun(Run):
         w.name = name
         return w
 
-    def stand(self, w, seconds):
-        w.stop()
-        self.rig.counts["pauses"] += 1
-        self.resume.append((time.monotonic() + seconds, w))
-
     def steal_reaper(self, _seconds, r):
         """The lease of who gives back what expires is nobody's, or for ever
         somebody's who is not there; the next look at the queue helps."""
@@ -217,7 +213,8 @@ class QueueRun(Run):
                    for r in self.ledgers.read().of(DELIVERY))
 
     def judge(self, seed):
-        verdict = judge(self.rig, self.dir, seed, self.stuck, "--unordered")
+        verdict = judge(self.rig, self.dir, seed, self.stuck, "--unordered",
+                        "--expiring")
         states = self.states()
         buried = [n for s in states for n in s.buried()]
         verdict.update(Receipts(self.ledgers.read(), buried).verdict())
@@ -283,9 +280,11 @@ class QueueOnMany(ManyServers, QueueRun):
     def struck(self, r=None):
         """Harm to servers: what it leaves is mended, and messages flow."""
         begin = time.monotonic()
+        self.cut_off()
         yield r
         self.place.heal()
         self.flows(120)
+        self.back()
         self.resumed.append(time.monotonic() - begin)
 
     def hot_keys(self):

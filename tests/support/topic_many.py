@@ -17,13 +17,12 @@ one was killed: so with them producers are left alone.
 import contextlib
 import time
 
-from chaos import FAULTS, Rig, finish, judge, say, wait_for
+from chaos import FAULTS, Rig, finish, say, wait_for
 from harm import ManyServers
 from losses import Losses
 from topic_policies import BAD
-from topic_run import (DRAIN_SECONDS, IN_FLIGHT, PARTITIONS, PRODUCERS, Run,
-                       deals)
-from topics import EFFECT, OWNER
+from topic_run import DRAIN_SECONDS, PARTITIONS, Run, deals
+from topics import EFFECT, LATE, OWNER
 from topologies import TOPOLOGIES
 
 REPUBLISH = 16 << 20
@@ -56,17 +55,17 @@ class Many(ManyServers, Run):
     def struck(self, r=None):
         """Harm to servers: what it leaves is mended, and messages flow."""
         begin = time.monotonic()
-        # What was settled and not passed on; and if some of what was read is
-        # gone, the group goes back.
-        self.bound += IN_FLIGHT * len(self.consumers) + \
-            PRODUCERS * self.rate * OVERLAP
-        if self.policies:
-            self.policies.bound += IN_FLIGHT + PRODUCERS * self.rate * OVERLAP
+        self.cut_off()
+        # What was settled and not passed on goes with the server; and if some
+        # of what was read is gone, the group goes back.
+        if not self.lossless:
+            self.since, self.lossy = min(self.since, begin - OVERLAP), True
         self.losses.begin(self.place.failovers())
         yield r
         self.place.heal()
         self.losses.over(self.place.failovers())
         self.flows(120)
+        self.back()
         self.resumed.append(time.monotonic() - begin)
 
     def hot_keys(self):
@@ -102,15 +101,15 @@ class Many(ManyServers, Run):
         return self.ledgers.read().missing == self.gone_unseen()
 
     def judge(self, seed):
-        verdict = judge(self.rig, self.dir, seed, self.stuck)
         self.losses.read(self, PARTITIONS)
-        self.look_at_logs(verdict)
+        for r in self.losses.gone():    # where they stood nobody knows
+            self.notes.of(LATE, r.id)
+        verdict = super().judge(seed)
         if self.policies:
             self.policies.judge(self, verdict)
         self.show(self.losses.judge(verdict))
         if not self.lossless:
             verdict["lost"] = max(verdict["lost"] - self.gone_unseen(), 0)
-        self.repetitions(verdict)
         verdict["moves"] = self.rig.moves
         verdict["slowest"] = round(max(self.resumed, default=0), 1)
         return verdict
@@ -173,8 +172,7 @@ def on_many(o, policies=None):
                 if time.monotonic() - run.started > o.seconds:
                     break
                 run.rest(calm)
-                run.step(fault.__name__)
-                fault(run, long, numbers)
+                run.do(fault, long, numbers)
             again = run.end()
             verdict = run.judge(o.seed)
             verdict["unsettled"] = again

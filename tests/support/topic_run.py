@@ -13,8 +13,8 @@ import random
 import signal
 import time
 
-from chaos import say, wait_for
-from topics import ACK, EFFECT, Ledgers, Worker
+from chaos import judge, say, wait_for
+from topics import ACK, EFFECT, LATE, Ledgers, Notes, Worker
 
 PRODUCERS = 2
 KEYS = 16           # of each producer
@@ -23,6 +23,7 @@ LEAST, MOST = 3, 8  # consumers
 IN_FLIGHT = 64
 THREADS = 2
 LEASE = 1.0
+GRACE = 0.5         # of a lease, until all have found the server again
 RATE = 400          # messages a second, of each producer
 DRAIN_SECONDS = 120
 DRAINS = 10         # so often
@@ -50,7 +51,10 @@ class Run:
         if self.policies:
             self.rate = min(self.rate, self.policies.rate)
             self.ledgers.doomed = self.policies.fates.doomed
-        self.bound = 0      # duplicates there may be
+        self.notes = Notes(self.dir)
+        self.since = None   # the server has been out of reach
+        self.lossy = False  # and may have lost what it has acknowledged
+        self.standing = {}  # consumer: since when it stands
         self.killed = set()  # ledgers of consumers that we killed
         self.stuck = 0
         self.born = 0
@@ -92,8 +96,7 @@ class Run:
         now = time.monotonic()
         for when, w in [x for x in self.resume if x[0] <= now]:
             self.resume.remove((when, w))
-            if w.alive():
-                w.go_on()
+            self.wake(w)
         for w in self.consumers + self.producers:
             if not w.alive() and not (self.policies and
                                       self.policies.revive(self, w)):
@@ -128,10 +131,22 @@ class Run:
         self.wait(look, seconds, "messages flow")
 
     def cut_off(self):
-        """All lose the server for a while."""
-        self.bound += THREADS * (len(self.consumers) + len(self.leaving))
-        if self.policies:
-            self.policies.bound += THREADS
+        """All lose the server for a while, until back()."""
+        self.since = self.since or time.monotonic()
+
+    def back(self):
+        """The server is there again, and all find it within the grace."""
+        if self.since:
+            self.notes.strike(0, self.since,
+                              time.monotonic() + self.lease * GRACE,
+                              self.lossy)
+        self.since, self.lossy = None, False
+
+    def do(self, fault, seconds, r):
+        """One card of a deck."""
+        self.step(fault.__name__)
+        fault(self, seconds, r)
+        self.back()
 
     # What is done to the processes.  Each fault: nominal seconds and the
     # numbers it needs, from the schedule.
@@ -139,12 +154,26 @@ class Run:
     def forget(self, w):
         self.consumers.remove(w)
         self.resume = [x for x in self.resume if x[1] is not w]
+        self.wake(w)
+
+    def wake(self, w):
+        """Who stood goes on; what it had in flight meanwhile was struck."""
+        since = self.standing.pop(w, None)
+        if since:
+            self.notes.strike(w.pid, since, time.monotonic())
+        if w.alive():
+            w.go_on()
+
+    def died(self, w):
+        """Who is dead has in flight for ever what it had."""
+        self.standing.pop(w, None)
+        self.notes.strike(w.pid, time.monotonic(), 0)
 
     def kill_consumer(self, seconds, r, same=True):
         w = r.choice(self.consumers)
-        self.bound += IN_FLIGHT
         self.killed.add(f"{w.role}.{w.pid}")
         w.kill()
+        self.died(w)
         self.forget(w)
         if not same:
             self.rest(seconds)
@@ -166,7 +195,7 @@ class Run:
         self.stand(r.choice(self.consumers), self.lease + 4 * seconds)
 
     def stand(self, w, seconds):
-        self.bound += IN_FLIGHT
+        self.standing.setdefault(w, time.monotonic())
         w.stop()
         self.rig.counts["pauses"] += 1
         self.resume.append((time.monotonic() + seconds, w))
@@ -183,7 +212,6 @@ class Run:
             if many > LEAST and (many == MOST or r.random() < 0.5):
                 w = r.choice(self.consumers)
                 self.forget(w)
-                w.go_on()
                 w.terminate()
                 self.leaving.append(w)
             else:
@@ -199,8 +227,9 @@ class Run:
         self.cut_off()
         self.heal_servers()
         for _, w in self.resume:
-            w.go_on()
+            self.wake(w)
         self.resume = []
+        self.back()
 
     def through(self, workers, what):
         """All of these end in order."""
@@ -262,33 +291,33 @@ class Run:
         """A command, to the server that has this key."""
         raise NotImplementedError
 
-    def late(self, logs, without=()):
+    @staticmethod
+    def late(logs):
         """Those that stand behind a later one of their key."""
         for log in logs:
             last = {}
             for number in log:
                 key, seq = number >> 32, number & 0xffffffff
-                if number in without:
-                    continue
                 if seq < last.get(key, 0):
                     yield key, seq
                 last[key] = max(seq, last.get(key, 0))
 
-    def look_at_logs(self, verdict):
-        """What the producers left there, in its order.  What has become a dead
-        letter had no effect that could be out of order."""
+    def judge(self, seed, *flags):
+        """What the producers left in the logs, in its order, is told to the
+        judge: who stands behind a later one of its key is late, and comes so."""
         logs = [[int(text) for _, text in self.written(i)]
                 for i in range(PARTITIONS)]
         late = list(self.late(logs))
-        seen = list(self.late(logs, self.policies.dead)) \
-            if self.policies else late
+        for key, seq in late:
+            self.notes.of(LATE, key << 32 | seq)
+        verdict = judge(self.rig, self.dir, seed, self.stuck, *flags)
         verdict["late"] = len(late)
         verdict["misplaced"] = sum(
             self.ledgers.was_acked(*x) for x in late
             if not self.policies or self.policies.in_order(x[0]))
         verdict["written_twice"] = sum(len(log) - len(set(log))
                                        for log in logs)
-        verdict["reordered"] = abs(verdict["reordered"] - len(seen))
+        return verdict
 
     def producers_ended(self):
         """Nothing is published any more but for the last round."""
@@ -316,12 +345,6 @@ class Run:
         again = self.last_round()
         self.step("all have ended")
         return again
-
-    def repetitions(self, verdict):
-        """More effects again than what was in flight accounts for."""
-        verdict["bound"] = self.bound + \
-            self.ledgers.losses(self.lease) * IN_FLIGHT
-        verdict["repeated"] = max(verdict["duplicated"] - verdict["bound"], 0)
 
 
 def deals(seed, *decks):

@@ -15,11 +15,39 @@ from collections import namedtuple
 from chaos import program, say, wait_for
 
 (ATTEMPT, ACK, FAIL, UNKNOWN, DELIVERY, EFFECT, SETTLED, OWNER,
- LOSS) = range(1, 10)
+ LOSS, STRIKE, END, GONE, AGAIN, LATE) = range(1, 15)
 ASSIGNED, REVOKED, LOST = range(3)
 OK, STALE = 0, 16           # leat_code
 RECORD = struct.Struct("=IIQQQQQQqQ")
 Record = namedtuple("Record", "kind key seq id place fence detail ns who")
+MAGIC = 0x6c656467
+
+
+class Notes:
+    """What the run itself writes down, for the judge: whom it struck, and what
+    its operator did.  A ledger as any other."""
+
+    def __init__(self, directory):
+        self.path = directory / f"notes.{os.getpid()}.ledger"
+
+    def write(self, kind, key=0, seq=0, number=0, fence=0, detail=0):
+        head = struct.pack("=IIQQQQQQq", MAGIC, kind, key, seq, number, 0,
+                           fence, detail, time.monotonic_ns())
+        total = 14695981039346656037        # FNV-1a, as in ledger.c
+        for byte in head:
+            total = (total ^ byte) * 1099511628211 & (1 << 64) - 1
+        with open(self.path, "ab") as f:
+            f.write(head + struct.pack("=Q", total or 1))
+
+    def strike(self, process, begin, end, lossy=False):
+        """Seconds of the monotonic clock; process 0 is all of them.  lossy:
+        what was saved since then may be gone."""
+        self.write(STRIKE, seq=int(lossy), number=process, fence=max(int(begin * 1e9), 1),
+                   detail=int(end * 1e9))
+
+    def of(self, kind, number):
+        """GONE, AGAIN or LATE: said of a message."""
+        self.write(kind, number >> 32, number & 0xffffffff, number)
 
 
 class Ledgers:
@@ -33,9 +61,8 @@ class Ledgers:
         self.records = []
         self.acked, self.effected = {}, {}  # key: a byte for each seq
         self.missing = 0        # acknowledged, without an effect
-        self.counts = [0] * 10
+        self.counts = [0] * (LATE + 1)
         self.kept = {ACK: [], LOSS: []}
-        self.lost = []          # partitions taken from live owners
         self.twice = 0          # effects beyond the first
 
     def read(self):
@@ -87,17 +114,6 @@ class Ledgers:
                     not self.doomed(r.id)
             else:
                 self.twice += 1
-        elif r.kind == OWNER:
-            self.lost += [r] if r.detail == LOST else []
-
-    def losses(self, within):
-        """How often a live owner lost what it had: partitions lost within so
-        many seconds are one time."""
-        last, times = {}, 0
-        for r in sorted(self.lost, key=lambda r: r.ns):
-            times += r.ns - last.get(r.who, -within * 1e9) >= within * 1e9
-            last[r.who] = r.ns
-        return times
 
     def of(self, kind, who=None):
         """The records of a kind, and of a role, in order of time."""
