@@ -400,6 +400,7 @@ int run_up(cli *c);
 int run_down(cli *c);
 int run_status(cli *c);
 int run_ping(cli *c);
+int run_acl(cli *c);
 int run_demo(cli *c);
 int run_version(cli *c);
 int run_help(cli *c);

@@ -30,6 +30,13 @@ static leat_durability durability(cli *c)
     return text ? d : LEAT_EXECUTED;
 }
 
+/* Asked for by name it overrules what the URL asks for. */
+static bool only_executed(cli *c)
+{
+    const char *text = value_text(c, "durability");
+    return text && strcmp(text, leat_durability_name(LEAT_EXECUTED)) == 0;
+}
+
 static leat_client *open_with(cli *c, const char *url, const char *what,
                               bool weak, int *code)
 {
@@ -49,6 +56,7 @@ static leat_client *open_with(cli *c, const char *url, const char *what,
                               .allow_eviction = true,
                               .allow_weak = weak,
                               .durability = durability(c),
+                              .only_executed = only_executed(c),
                               .tls = tls_get(c),
                               .log = report_logger() };
     leat_client *client = leat_client_open(url, &opts, &err);

@@ -108,9 +108,11 @@ static void node_name(FILE *f, const leat_node *n)
 }
 
 static void node_line(FILE *f, const leat_node *all, size_t count,
-                      const leat_node *n)
+                      const leat_node *n, bool known)
 {
     node_name(f, n);
+    if (!known)
+        return;
     if (n->master && n->slots > 0)
         fprintf(f, " master of %d slots", n->slots);
     else
@@ -121,9 +123,11 @@ static void node_line(FILE *f, const leat_node *all, size_t count,
     }
 }
 
-/* A line for each, masters with their replicas behind them as they come. */
-static char *node_lines(leat_client *client)
+/* A line for each, masters with their replicas behind them as they come; a
+ * single server tells its role by INFO, which may be refused. */
+static char *node_lines(leat_client *client, const leat_server *s)
 {
+    bool known = s->role[0] || leat_client_topology(client) != LEAT_SINGLE;
     char *text = NULL;
     size_t len = 0, n = 0;
     leat_node *nodes = grab(MAX_NODES * sizeof *nodes);
@@ -132,7 +136,7 @@ static char *node_lines(leat_client *client)
         size_t count = n < MAX_NODES ? n : MAX_NODES;
         for (size_t i = 0; i < count; i++) {
             fputs(i ? "\n" : "", f);
-            node_line(f, nodes, count, &nodes[i]);
+            node_line(f, nodes, count, &nodes[i], known);
         }
     }
     if (f)
@@ -210,13 +214,13 @@ static void number_or_null(output *out, bool known, int64_t v)
 
 static void show_where(output *out, leat_client *client, const leat_server *s)
 {
-    char *nodes = node_lines(client);
+    char *nodes = node_lines(client, s);
     output_text(out, leat_client_url(client));
     output_text(out, topology(client));
     output_text(out, nodes ? nodes : "");
     text_or_null(out, s->version);
     text_or_null(out, s->role);
-    output_number(out, s->replicas);
+    number_or_null(out, s->role[0] != '\0', s->replicas);
     number_or_null(out, s->replicas_online > 0, s->replicas_lag_s);
     output_number(out, s->protocol);
     free(nodes);
@@ -231,7 +235,10 @@ static void show_durability(output *out, const leat_server *s,
     output_text(out, leat_durability_name(d->best));
     text_or_null(out, d->lacks);
     number_or_null(out, d->forgets_ms >= 0, d->forgets_ms);
-    output_bool(out, s->aof);
+    if (s->version[0])
+        output_bool(out, s->aof);
+    else
+        output_null(out);
     text_or_null(out, s->appendfsync);
     number_or_null(out, s->config_seen, s->min_replicas);
 }
@@ -248,7 +255,7 @@ static void show(output *out, leat_client *client, const char *url,
     show_where(out, client, s);
     show_durability(out, s, &what->durability);
     text_or_null(out, s->maxmemory_policy);
-    output_number(out, s->used_memory);
+    number_or_null(out, s->version[0] != '\0', s->used_memory);
     number_or_null(out, s->maxmemory > 0, s->maxmemory);
     output_bool(out, s->has_scripts);
     output_number(out, s->clock_skew_ms);

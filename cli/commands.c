@@ -89,6 +89,24 @@ static const option ping_options[] = {
     { 0 },
 };
 
+static const option acl_options[] = {
+    { "prefix", 0, VALUE_TEXT, "NAME", "leat", NULL, false, false,
+      "The prefix of the keys." },
+    { "topic", 0, VALUE_LIST, "NAME", NULL, NULL, false, false,
+      "Allow this topic alone; may be repeated, and * stands for any "
+      "letters." },
+    { "queue", 0, VALUE_LIST, "NAME", NULL, NULL, false, false,
+      "The same for a queue." },
+    { "stream", 0, VALUE_LIST, "NAME", NULL, NULL, false, false,
+      "The same for a plain stream.  Without any of the three, all topics and "
+      "queues, and no plain stream." },
+    { "aclfile", 0, VALUE_NONE, NULL, NULL, NULL, false, false,
+      "Print lines of an ACL file." },
+    { "no-channels", 0, VALUE_NONE, NULL, NULL, NULL, false, false,
+      "Leave out the rule for channels, which Redis 6.0 does not know." },
+    { 0 },
+};
+
 static const option demo_options[] = {
     { "count", 'n', VALUE_COUNT, "N", "20000", NULL, false, false,
       "Publish this many messages." },
@@ -133,6 +151,12 @@ static const example status_examples[] = {
 
 static const example ping_examples[] = {
     { "leat ping -c 100 -i 10ms", "a hundred round trips" },
+    { 0 },
+};
+
+static const example acl_examples[] = {
+    { "leat acl producer --topic orders", "for who publishes orders" },
+    { "leat acl --aclfile >>/etc/redis/users.acl", "all three roles" },
     { 0 },
 };
 
@@ -242,6 +266,23 @@ static const command server_commands[] = {
       .options = ping_options,
       .examples = ping_examples,
       .run = run_ping },
+    { .noun = "acl",
+      .args = "[ROLE]",
+      .max_args = 1,
+      .arg_words = "producer consumer operator",
+      .summary = "print the ACL rules that a user of the server needs",
+      .text = "ROLE is producer, consumer or operator; without one, all three. "
+              " A producer publishes to topics and sends to queues; a consumer "
+              "reads topics as a member of groups and receives from queues, "
+              "retries and dead letters too; an operator does all that leat "
+              "can.  None may read other keys, empty the server or change its "
+              "settings.  The server is not asked.\n\n"
+              "Paste a line into redis-cli, or with --aclfile into the file of "
+              "the server's setting aclfile, with a password of your own in "
+              "place of PASSWORD.  docs/security.md explains them.",
+      .options = acl_options,
+      .examples = acl_examples,
+      .run = run_acl },
     { .noun = "demo",
       .args = "",
       .summary = "kill a consumer and see that nothing is lost",

@@ -8,7 +8,9 @@
 
 #include <errno.h>
 #include <locale.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 int run_version(cli *c)
 {
@@ -28,6 +30,13 @@ int run_config_show(cli *c)
     return settings_show(c, value_on(c, "origin"));
 }
 
+/* Why an earlier write failed is forgotten by now. */
+static bool reader_is_gone(void)
+{
+    struct pollfd p = { .fd = STDOUT_FILENO };
+    return poll(&p, 1, 0) == 1 && (p.revents & POLLERR);
+}
+
 /* Flush stdout and see whether everything arrived. */
 static int finish(int code)
 {
@@ -37,7 +46,7 @@ static int finish(int code)
     errno = 0;
     if (fflush(stdout) == 0 && !bad)
         return code;
-    if (errno == EPIPE)
+    if (errno == EPIPE || (errno == 0 && reader_is_gone()))
         return EXIT_SIGNAL + SIGPIPE;
     return fail(EXIT_IO, NULL, "stdout: %s",
                 errno ? strerror(errno) : "could not be written");

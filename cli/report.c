@@ -272,8 +272,17 @@ int exit_code(leat_code code)
     return (unsigned)code < LEAT_CODES_ ? answers[code].exit : EXIT_BUG;
 }
 
+/* The library ends such an error with the right to add. */
+static bool acl_refused(const leat_error *err)
+{
+    return err->code == LEAT_EAUTH && strstr(err->msg, ": allow ");
+}
+
 int fail_with(const char *what, const leat_error *err, const char *what_to_do)
 {
+    if (!what_to_do && acl_refused(err))
+        what_to_do = "a right is missing, not a password: 'leat acl' prints "
+                     "what a producer, a consumer and an operator need";
     if (!what_to_do && (unsigned)err->code < LEAT_CODES_)
         what_to_do = answers[err->code].hint;
     return fail(exit_code(err->code), what_to_do, "%s: %s", what,

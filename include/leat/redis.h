@@ -119,6 +119,10 @@ typedef struct leat_tls_opts {
     bool insecure;       /* believe anybody                                */
 } leat_tls_opts;
 
+/* A write, the proof of its durability, and the word that lets a command pass
+ * while its slot moves: with less room none of them could leave. */
+enum { LEAT_WINDOW_MIN = 3 };
+
 typedef struct leat_client_opts {
     const char *name;           /* CLIENT SETNAME; NULL: "leat"        */
     const char *user;           /* instead of the URL's                */
@@ -127,7 +131,8 @@ typedef struct leat_client_opts {
     int64_t timeout_ms;         /* for an answer; 0: 5 s               */
     int pool_size;              /* connections at most; 0: 16; on a    */
                                 /* cluster: to each master             */
-    int window;                 /* commands in flight; 0: 1024         */
+    int window;                 /* commands in flight; 0: 1024; fewer  */
+                                /* than LEAT_WINDOW_MIN is that many   */
     int max_retry_ms;           /* longest pause between connects; 0: 2 s */
     bool resp2;                 /* do not ask for RESP3                */
     bool allow_eviction;        /* run on a server that may evict      */
@@ -143,6 +148,8 @@ typedef struct leat_client_opts {
     const char *sentinel_password; /* instead of the URL's             */
     leat_logger log;
     leat_metrics *metrics; /* borrowed; NULL: none                */
+    bool only_executed;    /* LEAT_EXECUTED, also where the URL asks */
+                           /* for more                            */
 } leat_client_opts;
 
 /* Open a client: parse the URL, connect once, look at the server.  Schemes:

@@ -44,6 +44,10 @@ typedef struct leat_system {
     ssize_t (*sendv)(void *arg, int fd, const struct iovec *v, int n);
     int (*poll)(void *arg, struct pollfd *fds, nfds_t n, int64_t timeout_ns);
     int (*close)(void *arg, int fd);
+
+    /* As monotonic_ns, but it goes on while the machine sleeps.  NULL: that
+     * never does, and monotonic_ns is used. */
+    int64_t (*boottime_ns)(void *arg);
 } leat_system;
 
 /* The operating system's own table: copy it and replace what you need. */

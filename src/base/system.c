@@ -33,6 +33,12 @@ static int64_t os_monotonic_ns(void *arg)
     return read_clock(CLOCK_MONOTONIC);
 }
 
+static int64_t os_boottime_ns(void *arg)
+{
+    (void)arg;
+    return read_clock(CLOCK_BOOTTIME);
+}
+
 static int64_t os_realtime_ns(void *arg)
 {
     (void)arg;
@@ -126,6 +132,7 @@ static const leat_system os = {
     .sendv = os_sendv,
     .poll = os_poll,
     .close = os_close,
+    .boottime_ns = os_boottime_ns,
 };
 
 const leat_system *leat__sys = &os;

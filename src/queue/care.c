@@ -9,10 +9,11 @@
 #include "base/system.h"
 #include "queue/queue.h"
 #include "redis/client.h"
+#include "redis/scan.h"
 
 #include <stdio.h>
 
-enum { STEP = LEAT_QUEUE_BATCH, STEPS = 1000000, REDRIVE_STEP = 100 };
+enum { STEP = LEAT_QUEUE_BATCH, REDRIVE_STEP = 100 };
 
 /* The first two numbers of an answer; the second may be a text. */
 typedef struct pair {
@@ -180,25 +181,29 @@ static leat_code drop_list(dropping *d, const char *what, int64_t most,
                            leat_error *err)
 {
     pair p = { .b = 1 };
+    leat__steps steps;
     int64_t till = most < INT64_MAX - d->dropped ? d->dropped + most
                                                  : INT64_MAX;
     leat_code rc = LEAT_OK;
-    for (int i = 0; rc == LEAT_OK && p.b > 0 && d->dropped < till && i < STEPS;
-         i++)
+    leat__steps_begin(&steps, "the messages", d->call.client->opts.timeout_ms);
+    while (rc == LEAT_OK && p.b > 0 && d->dropped < till) {
         rc = drop_step(d, what, "0", "0", &p, err);
+        if (rc == LEAT_OK && p.b > 0)
+            rc = leat__steps_next(&steps, p.a > 0, err);
+    }
     return rc;
 }
 
 static leat_code drop_due(dropping *d, const char *which, leat_error *err)
 {
-    char cursor[32] = "0";
+    leat__scan s;
     leat_code rc = LEAT_OK;
-    for (int i = 0; rc == LEAT_OK && i < STEPS; i++) {
+    leat__scan_begin(&s, "the messages", d->call.client->opts.timeout_ms);
+    while (rc == LEAT_OK && !s.over) {
         pair p = { 0 };
-        rc = drop_step(d, "due", cursor, which, &p, err);
-        memcpy(cursor, p.text, sizeof cursor);
-        if (rc != LEAT_OK || strcmp(cursor, "0") == 0)
-            break;
+        rc = drop_step(d, "due", s.cursor, which, &p, err);
+        if (rc == LEAT_OK)
+            rc = leat__scan_next(&s, leat_str(p.text), p.a > 0, err);
     }
     return rc;
 }

@@ -9,14 +9,13 @@
 #include "base/mem.h"
 #include "queue/queue.h"
 #include "redis/client.h"
+#include "redis/scan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 enum {
-    PAGE = 500,      /* names at a time, about             */
-    PAGES = 1000000, /* of a shard: no scan is that long   */
-    CURSOR = 24
+    PAGE = 500, /* names at a time, about             */
 };
 
 typedef struct names {
@@ -29,8 +28,7 @@ typedef struct names {
 typedef struct shard_scan {
     names *to;
     leat__key key;
-    char cursor[CURSOR];
-    bool over;
+    leat__scan scan;
 } shard_scan;
 
 static bool add_name(names *s, leat_bytes name)
@@ -65,16 +63,10 @@ static void on_page(void *arg, const leat_reply *r, const leat_error *e)
         s->to->err = *e;
         return;
     }
-    leat_reply_iter it = leat_reply_each(r);
-    leat_bytes cursor = leat_reply_bytes(leat_reply_step(&it));
-    if (leat_reply_len(r) != 2 || cursor.n == 0 || cursor.n >= CURSOR) {
-        leat__fail(&s->to->err, LEAT_EPROTO,
-                   "a scan of the queues was answered strangely");
+    const leat_reply *items;
+    if (leat__scan_page(&s->scan, r, &items, &s->to->err) != LEAT_OK)
         return;
-    }
-    snprintf(s->cursor, CURSOR, "%.*s", (int)cursor.n, (const char *)cursor.p);
-    s->over = strcmp(s->cursor, "0") == 0;
-    leat_reply_iter page = leat_reply_each(leat_reply_step(&it));
+    leat_reply_iter page = leat_reply_each(items);
     for (const leat_reply *at; (at = leat_reply_step(&page));)
         if (!add_name(s->to, leat_reply_bytes(at)))
             return;
@@ -88,20 +80,20 @@ static leat_code ask_pages(leat_conn *conn, shard_scan *all, bool *more,
     leat_code rc = LEAT_OK;
     for (unsigned i = 0; rc == LEAT_OK && i < LEAT__QUEUE_SHARDS; i++) {
         shard_scan *s = &all[i];
-        if (s->over)
+        if (s->scan.over)
             continue;
-        rc = leat_conn_send(conn,
-                            LEAT_ARGS(leat_str("SSCAN"),
-                                      leat__key_bytes(&s->key),
-                                      leat_str(s->cursor), leat_str("COUNT"),
-                                      leat__arg_int(count, PAGE)),
-                            &(leat_send_opts){ .fn = on_page, .arg = s }, err);
+        rc = leat_conn_send(
+            conn,
+            LEAT_ARGS(leat_str("SSCAN"), leat__key_bytes(&s->key),
+                      leat_str(s->scan.cursor), leat_str("COUNT"),
+                      leat__arg_int(count, PAGE)),
+            &(leat_send_opts){ .fn = on_page, .arg = s }, err);
     }
     if (rc == LEAT_OK)
         rc = leat_conn_drain(conn, 0, err);
     *more = false;
     for (unsigned i = 0; i < LEAT__QUEUE_SHARDS; i++)
-        *more |= !all[i].over;
+        *more |= !all[i].scan.over;
     return rc;
 }
 
@@ -110,7 +102,8 @@ static leat_code ask_shards(leat_client *c, const char *prefix, names *s,
 {
     shard_scan all[LEAT__QUEUE_SHARDS] = { 0 };
     for (unsigned i = 0; i < LEAT__QUEUE_SHARDS; i++) {
-        all[i] = (shard_scan){ .to = s, .cursor = "0" };
+        all[i].to = s;
+        leat__scan_begin(&all[i].scan, "the queues", c->opts.timeout_ms);
         leat__key_shard(&all[i].key, prefix, i, "queues");
     }
     leat_conn *conn = leat_client_lend(c, c->opts.timeout_ms, err);
@@ -118,11 +111,8 @@ static leat_code ask_shards(leat_client *c, const char *prefix, names *s,
         return err ? err->code : LEAT_ECONN;
     leat_code rc = LEAT_OK;
     bool more = true;
-    for (int i = 0; rc == LEAT_OK && more && s->err.code == LEAT_OK; i++) {
+    while (rc == LEAT_OK && more && s->err.code == LEAT_OK)
         rc = ask_pages(conn, all, &more, err);
-        if (rc == LEAT_OK && more && i == PAGES)
-            rc = leat__fail(err, LEAT_EPROTO, "the queues have no end");
-    }
     leat_client_return(c, conn);
     if (rc == LEAT_OK && s->err.code != LEAT_OK) {
         rc = s->err.code;

@@ -68,10 +68,29 @@ static char *put_call(char *p, const leat__routed *k)
     return p + k->size;
 }
 
+static uint64_t route_of(const leat__child *child)
+{
+    return (uint64_t)(child->index + 1) << 32 | (uint32_t)child->lives;
+}
+
+/* May it go over this connection?  A node that asks for ASKING has the same
+ * keys, which it gets one by one. */
+static leat_code permitted(const leat__child *child, const leat__routed *k,
+                           leat_error *err)
+{
+    if (k->route == 0 || k->asking || k->route == route_of(child))
+        return LEAT_OK;
+    return leat__fail(err, LEAT_ECONN,
+                      "not sent: the slot's commands go over another "
+                      "connection by now");
+}
+
 /* Into the connection's queue; it has room. */
 static leat_code queue(leat__child *child, leat__routed *k, leat_error *err)
 {
     leat_conn *c = child->conn;
+    if (permitted(child, k, err) != LEAT_OK)
+        return LEAT_ECONN;
     size_t most = k->body ? body_size(k) : k->size;
     char *p = leat__outq_room(&c->out, most + sizeof asking, err);
     if (!p)
@@ -355,6 +374,48 @@ static void on_answer(void *arg, const leat_reply *r, const leat_error *e)
     leat__routed_end(k, r, e);
 }
 
+/* ---- routes ----------------------------------------------------------- */
+
+/* The child of a slot that is not moving; NULL: nobody knows. */
+static leat__child *child_of(leat__bundle *b, int slot)
+{
+    const struct leat__bundle_slot *s = &b->slots[slot];
+    if (b->ended || s->moving ||
+        (!s->child && look_up(b, slot, NULL) != LEAT_OK))
+        return NULL;
+    return b->children[s->child - 1];
+}
+
+uint64_t leat__conn_route(leat_conn *c, int slot)
+{
+    leat__bundle *b = c->bundle;
+    if (!b)
+        return 1;
+    leat__bundle_sync(b);
+    leat__child *child = child_of(b, slot);
+    if (child && child->conn && child->conn->t)
+        return route_of(child);
+    if (child && !child->conn)
+        (void)leat__child_need(b, child, NULL);
+    return 0;
+}
+
+void leat__conn_confine(leat_conn *c, uint64_t route)
+{
+    if (c->bundle)
+        c->bundle->confined = route;
+}
+
+bool leat__conn_leads(leat_conn *c, int slot, const leat_conn *other)
+{
+    if (c->bundle) {
+        const leat__child *child = child_of(c->bundle, slot);
+        c = child ? child->conn : NULL;
+    }
+    return c && c->t && c->born_ns <= other->born_ns &&
+           leat__address_same(&c->line.at, &other->line.at);
+}
+
 /* ---- sending ---------------------------------------------------------- */
 
 leat_code leat__bundle_own(const leat_conn *c, leat_error *err)
@@ -388,6 +449,7 @@ static leat__routed *routed_new(leat__bundle *b, size_t size, int slot,
                              .arg = opts ? opts->arg : NULL,
                              .block_ms = opts ? opts->block_ms : 0,
                              .born_ns = leat__now_ns(),
+                             .route = b->confined,
                              .slot = slot,
                              .size = size };
     return k;

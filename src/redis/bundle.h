@@ -46,6 +46,22 @@ leat_code leat__bundle_prove(leat_conn *c, leat_bytes key,
                              const leat_bytes *argv, size_t n,
                              const leat_send_opts *opts, leat_error *err);
 
+/* Which connection this slot's commands go over now: never the same number for
+ * two connections of a bundle.  0: none, or the slot is moving; a node that is
+ * not connected is connected to, for the next time.  Of a plain connection it is
+ * always the same. */
+uint64_t leat__conn_route(leat_conn *c, int slot);
+
+/* What is sent from now on goes over this route or is refused with a retriable
+ * LEAT_ECONN; also later, where it would be redirected, unless the keys are
+ * being moved one by one.  0: wherever its slot is.  A plain connection is not
+ * changed. */
+void leat__conn_confine(leat_conn *c, uint64_t route);
+
+/* Does this connection lead to the server that the slot's commands go to, and
+ * is it no older than theirs? */
+bool leat__conn_leads(leat_conn *c, int slot, const leat_conn *other);
+
 /* Forget the reply that was kept for the caller. */
 leat_code leat__bundle_begin(leat_conn *c, leat_error *err);
 

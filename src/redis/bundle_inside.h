@@ -40,9 +40,10 @@ typedef struct leat__routed {
     int slot;                   /* -1: it has no keys                 */
     bool counted;               /* in its slot's pending              */
     uint8_t redirects;
-    bool asking; /* ASKING goes before it                             */
-    bool body;   /* EVAL: the node does not know the script           */
-    bool proof;  /* of what was answered before                       */
+    bool asking;    /* ASKING goes before it                             */
+    bool body;      /* EVAL: the node does not know the script           */
+    bool proof;     /* of what was answered before                       */
+    uint64_t route; /* the only one it may go over; 0: any            */
     size_t size;
     char bytes[];
 } leat__routed;
@@ -78,7 +79,8 @@ typedef struct leat__bundle {
     int pin_slot;
     leat__child *heard; /* of the subscriptions */
     unsigned heard_life;
-    int depth; /* callbacks that are running */
+    int depth;         /* callbacks that are running */
+    uint64_t confined; /* see leat__conn_confine */
     bool impatient, ended;
 } leat__bundle;
 

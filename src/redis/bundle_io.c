@@ -313,12 +313,14 @@ void leat__child_write(leat__bundle *b, leat__child *child)
     }
 }
 
-/* While a reply is kept for the caller its connection is left alone. */
+/* While a reply is kept for the caller its connection is left alone.  One node
+ * that never stops to send keeps neither the others nor a deadline waiting. */
 static void child_read(leat__bundle *b, leat__child *child)
 {
     bool got = true;
     leat_conn *conn = child->conn;
-    while (conn->t && got && b->kept != child) {
+    for (int i = 0;
+         i < LEAT__READS_AT_ONCE && conn->t && got && b->kept != child; i++) {
         (void)leat__conn_read_some(conn, false, &got, NULL);
         if (leat__conn_waiting(conn) == 0)
             break;

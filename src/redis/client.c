@@ -58,8 +58,17 @@ static leat_code fill_demand(leat_client *c, leat_error *err)
 {
     const leat__url *u = &c->url;
     leat_client_opts *o = &c->opts;
-    o->durability = o->durability ? o->durability : u->durability;
-    o->replicas = o->replicas ? o->replicas : u->replicas;
+    bool own = o->durability != LEAT_EXECUTED || o->only_executed;
+    if (!own)
+        o->durability = u->durability;
+    /* Of a class that is overruled the replicas are too. */
+    if (o->replicas == 0 && (!own || o->durability == LEAT_REPLICATED))
+        o->replicas = u->replicas;
+    if (o->only_executed && o->durability != LEAT_EXECUTED)
+        return leat__fail(err, LEAT_EINVAL,
+                          "durability '%s' and only_executed contradict each "
+                          "other",
+                          leat_durability_name(o->durability));
     if ((unsigned)o->durability > LEAT_OUTBOX || o->replicas < 0 ||
         o->replicas_ms < 0)
         return leat__fail(err, LEAT_EINVAL,
@@ -72,8 +81,8 @@ static leat_code fill_demand(leat_client *c, leat_error *err)
                           leat_durability_name(o->durability));
     if (o->durability == LEAT_REPLICATED && o->replicas == 0)
         o->replicas = 1;
-    if (o->durability >= LEAT_SYNCED && o->window == 1)
-        o->window = 2; /* a write and its proof */
+    if (o->window > 0 && o->window < LEAT_WINDOW_MIN)
+        o->window = LEAT_WINDOW_MIN;
     c->demand = (leat__demand){ .asked = o->durability,
                                 .replicas = o->replicas,
                                 .wait_ms = pick(o->replicas_ms, 0, 0),

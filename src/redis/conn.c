@@ -59,6 +59,7 @@ leat_conn *leat__conn_new(leat__transport *t, const leat__conn_opts *opts,
     }
     c->forks = leat__fork_count();
     c->protocol = 2;
+    c->born_ns = leat__now_ns();
     c->timeout_ms = opts->timeout_ms;
     leat__resp_init(&c->resp, &opts->limits);
     c->t = t;
@@ -299,6 +300,8 @@ static void answer_plain(leat_conn *c, leat__pending *p, const leat_reply *r)
         return;
     leat_error e;
     leat__server_error(&e, text);
+    if (e.code == LEAT_EAUTH && p->script)
+        leat__error_name_key(&e, leat__script_key(p->script));
     leat__conn_refused(c, text, &e);
     leat__script_forget(p->script);
     leat__conn_tell(c, p->fn, p->arg, r, &e);

@@ -60,6 +60,7 @@ struct leat_conn {
     bool asking;    /* ASKING is sent before each command                 */
     bool replica;   /* the server said so when it was connected           */
     int protocol;   /* 2 or 3                                             */
+    int64_t born_ns;
     int64_t timeout_ms;
     leat__proof proof; /* that the client's durability needs          */
 
@@ -157,6 +158,10 @@ static inline uint32_t leat__conn_waiting(const leat_conn *c)
     return c->tail - c->head;
 }
 
+/* Reads without a look at deadlines and at other connections: poll tells again
+ * of what is left. */
+enum { LEAT__READS_AT_ONCE = 64 };
+
 /* Write without blocking; and read once, with `wait` for a moment: *got is
  * false when there was nothing to read. */
 leat_code leat__conn_write_some(leat_conn *c, leat_error *err);
@@ -200,6 +205,8 @@ leat_code leat__call_wait(leat__call *call, const leat_reply **reply,
 /* The server does not know the script: queue the call with its body. */
 bool leat__script_resend(leat_conn *c, const leat__pending *p);
 void leat__script_forget(struct leat__script_call *call);
+/* Its first key; empty: it has none. */
+leat_bytes leat__script_key(const struct leat__script_call *call);
 
 /* Room to remember one command more until EXEC.  It is made before the command
  * is queued: once EXEC has left, lacking it would no longer stop anything. */

@@ -4,12 +4,15 @@
  * Every wait has a deadline: that of the command whose answer comes next.  It
  * counts from the flush, and adds the time for which it, and commands before it
  * that have no answer yet, told the server to block.  A wait that ends without
- * an answer breaks the connection.
+ * an answer breaks the connection.  Bytes are no answer: a server that sends
+ * pushes without end, or a reply that never ends, stretches no deadline.
  */
 #include "base/fork.h"
 #include "base/mem.h"
 #include "base/system.h"
 #include "redis/bundle.h"
+#include "redis/keys.h"
+#include "redis/server_error.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -74,7 +77,7 @@ static void stamp(leat_conn *c)
 static leat_code send_failed(leat_conn *c, int sys, leat_error *err)
 {
     bool got = true;
-    while (c->t && got && !c->held)
+    for (int i = 0; i < LEAT__READS_AT_ONCE && c->t && got && !c->held; i++)
         (void)leat__conn_read_some(c, false, &got, NULL);
     if (c->t)
         return fail_with(c, err, LEAT_ECONN, sys, "cannot send");
@@ -280,6 +283,15 @@ leat_code leat__conn_expire(leat_conn *c, leat_error *err)
     return leat__now_ns() < leat__conn_deadline(c) ? LEAT_OK : too_late(c, err);
 }
 
+/* What is there already is read first, however late it is; then the deadline
+ * holds, whatever else comes. */
+static leat_code read_by_deadline(leat_conn *c, bool wait, bool *got,
+                                  leat_error *err)
+{
+    leat_code rc = leat__conn_read_some(c, wait, got, err);
+    return rc == LEAT_OK && *got && !c->held ? leat__conn_expire(c, err) : rc;
+}
+
 /* The answer that comes next must come by its deadline. */
 static leat_code wait_answer(leat_conn *c, short events, leat_error *err)
 {
@@ -297,7 +309,7 @@ leat_code leat_conn_flush(leat_conn *c, leat_error *err)
         bool got;
         rc = wait_answer(c, POLLIN | POLLOUT, err);
         if (rc == LEAT_OK)
-            rc = leat__conn_read_some(c, false, &got, err);
+            rc = read_by_deadline(c, false, &got, err);
         if (rc == LEAT_OK)
             rc = leat__conn_write_some(c, err);
     }
@@ -314,7 +326,9 @@ leat_code leat_conn_take(leat_conn *c, leat_error *err)
     leat_code rc = leat__conn_process(c, err);
     if (rc == LEAT_OK)
         rc = leat__conn_read_some(c, false, &got, err);
-    while (rc == LEAT_OK && got && leat__conn_waiting(c) > 0)
+    for (int i = 1; i < LEAT__READS_AT_ONCE && rc == LEAT_OK && got &&
+                    leat__conn_waiting(c) > 0;
+         i++)
         rc = leat__conn_read_some(c, false, &got, err);
     if (rc == LEAT_OK)
         rc = leat__conn_write_some(c, err);
@@ -337,7 +351,7 @@ leat_code leat__conn_await(leat_conn *c, size_t in_flight, leat_error *err)
         rc = leat_conn_flush(c, err);
     while (rc == LEAT_OK && !c->held && leat__conn_waiting(c) > in_flight) {
         bool got;
-        rc = leat__conn_read_some(c, may_wait(c), &got, err);
+        rc = read_by_deadline(c, may_wait(c), &got, err);
         if (rc == LEAT_OK && leat__outq_left(&c->out) > 0)
             rc = leat_conn_flush(c, err);
         else if (rc == LEAT_OK && !got)
@@ -394,6 +408,13 @@ leat_code leat__call_wait(leat__call *call, const leat_reply **reply,
     return call->err.code;
 }
 
+static void name_key(const leat_bytes *argv, size_t n, leat_error *err)
+{
+    leat__keys k = leat__keys_of(argv, n);
+    if (k.first < k.end)
+        leat__error_name_key(err, argv[k.first]);
+}
+
 leat_code leat_conn_call(leat_conn *c, const leat_bytes *argv, size_t n,
                          const leat_send_opts *opts, const leat_reply **reply,
                          leat_error *err)
@@ -406,7 +427,10 @@ leat_code leat_conn_call(leat_conn *c, const leat_bytes *argv, size_t n,
     leat_code rc = leat__call_begin(c, err);
     if (rc == LEAT_OK)
         rc = leat_conn_send(c, argv, n, &o, err);
-    return rc == LEAT_OK ? leat__call_wait(&call, reply, err) : rc;
+    rc = rc == LEAT_OK ? leat__call_wait(&call, reply, err) : rc;
+    if (rc == LEAT_EAUTH && err)
+        name_key(argv, n, err);
+    return rc;
 }
 
 leat_code leat_conn_listen(leat_conn *c, int64_t wait_ms, leat_error *err)
@@ -426,6 +450,8 @@ leat_code leat_conn_listen(leat_conn *c, int64_t wait_ms, leat_error *err)
             return LEAT_OK;
         if (rc == LEAT_OK)
             rc = leat__conn_read_some(c, false, &got, err);
+        if (leat__left_ms(deadline) == 0)
+            return rc;
     }
     return rc;
 }

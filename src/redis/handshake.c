@@ -106,7 +106,7 @@ static leat_code select_db(leat_conn *c, int db, leat_error *err)
                           NULL, NULL, err);
 }
 
-leat_code leat__handshake(leat_conn *c, const leat__login *l, leat_error *err)
+static leat_code log_in(leat_conn *c, const leat__login *l, leat_error *err)
 {
     bool missing = true;
     leat_code rc = LEAT_OK;
@@ -119,4 +119,13 @@ leat_code leat__handshake(leat_conn *c, const leat__login *l, leat_error *err)
             rc = set_name(c, l->name, err);
     }
     return rc == LEAT_OK ? select_db(c, l->db, err) : rc;
+}
+
+leat_code leat__handshake(leat_conn *c, const leat__login *l, leat_error *err)
+{
+    leat__resp_limits usual = c->resp.limits;
+    c->resp.limits.reply = c->resp.limits.bulk = LEAT__LOGIN_REPLY_MAX;
+    leat_code rc = log_in(c, l, err);
+    c->resp.limits = usual;
+    return rc;
 }

@@ -12,6 +12,11 @@ typedef struct leat__login {
     bool resp2;
 } leat__login;
 
+/* Bytes of one reply before the login is done.  HELLO's is below 1 KiB, with a
+ * few dozen modules below 8: whoever sends more is no server of ours, and what
+ * it can make us keep ends here. */
+enum { LEAT__LOGIN_REPLY_MAX = 64 * 1024 };
+
 /* Agree on the protocol, log in, name the connection, select the database.
  * An error never repeats what the server said to a password: a server that
  * does not know the command quotes its arguments. */

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "redis/bundle.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct leat__script_call {
@@ -128,6 +129,17 @@ bool leat__script_resend(leat_conn *c, const leat__pending *p)
         return false;
     leat__script_forget(p->script);
     return true;
+}
+
+/* The tail is "$1\r\n2\r\n$3\r\nkey\r\n...", as we encoded it. */
+leat_bytes leat__script_key(const struct leat__script_call *call)
+{
+    const char *p = strchr(call->tail, '\n') + 1;
+    if (strtol(p, NULL, 10) <= 0)
+        return leat_mem(NULL, 0);
+    p = strchr(p, '\n') + 2; /* behind the '$' */
+    size_t n = (size_t)strtol(p, NULL, 10);
+    return leat_mem(strchr(p, '\n') + 1, n);
 }
 
 void leat__script_forget(struct leat__script_call *call)

@@ -7,7 +7,12 @@
  */
 #include "redis/server_error.h"
 
+#include <stdio.h>
 #include <string.h>
+
+/* How an ACL refuses a step of a script: to 7.0, and since. */
+#define SCRIPT_6 "ERR The user executing the script"
+#define SCRIPT_7 "ERR ACL failure in script:"
 
 static const struct {
     const char *word; /* the reply's first word, or with a blank its start */
@@ -30,6 +35,8 @@ static const struct {
     { "NOAUTH", LEAT_EAUTH, false },
     { "WRONGPASS", LEAT_EAUTH, false },
     { "NOPERM", LEAT_EAUTH, false },
+    { SCRIPT_6, LEAT_EAUTH, false },
+    { SCRIPT_7, LEAT_EAUTH, false },
     { "ERR invalid password", LEAT_EAUTH, false },
     { "ERR Client sent AUTH", LEAT_EAUTH, false },
     { "NOGROUP", LEAT_ENOENT, false },
@@ -46,6 +53,56 @@ bool leat__server_error_is(leat_bytes text, const char *word)
     return text.n == n || ((const char *)text.p)[n] == ' ';
 }
 
+/* ---- what an ACL refused ---------------------------------------------- */
+
+bool leat__error_is_noperm(const leat_error *err)
+{
+    static const char *const words[] = { "NOPERM", SCRIPT_6, SCRIPT_7 };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (err->code == LEAT_EAUTH && strstr(err->msg, words[i]))
+            return true;
+    return false;
+}
+
+/* Keys and channels first: their sentences speak of the command, too. */
+static const char *remedy(const char *text, char *room, size_t n)
+{
+    if (strstr(text, "key"))
+        return "allow the key, as ~leat:*";
+    if (strstr(text, "channel"))
+        return "allow the channel, as &leat:*";
+    const char *name = strstr(text, "run the '");
+    int len = name ? (int)strcspn(name + 9, "'") : 0;
+    if (strstr(text, "may not use")) /* of may.lua */
+        return "allow the command on the keys of this call, as ~leat:*";
+    if (len == 0)
+        return "allow the command; ACL LOG on the server names it";
+    snprintf(room, n, "allow +%.*s", len, name + 9);
+    return room;
+}
+
+static leat_code refused(leat_error *err, const char *text)
+{
+    char room[64];
+    /* The script's hash says nothing to people. */
+    const char *end = strstr(text, " script: ");
+    size_t n = end ? (size_t)(end - text) : strlen(text);
+    return leat__fail(err, LEAT_EAUTH, "server: %.*s: %s", (int)n, text,
+                      remedy(text, room, sizeof room));
+}
+
+void leat__error_name_key(leat_error *err, leat_bytes key)
+{
+    size_t n = strlen(err->msg);
+    char quoted[64];
+    if (!leat__error_is_noperm(err) || !strstr(err->msg, "~leat:*"))
+        return;
+    leat__escape(quoted, sizeof quoted, key.p, key.n);
+    snprintf(err->msg + n, sizeof err->msg - n, " (refused: '%s')", quoted);
+}
+
+/* ---- the whole -------------------------------------------------------- */
+
 leat_code leat__server_error(leat_error *err, leat_bytes text)
 {
     leat_code code = LEAT_ESERVER;
@@ -60,6 +117,10 @@ leat_code leat__server_error(leat_error *err, leat_bytes text)
         }
     }
     leat__escape(quoted, sizeof quoted, text.p, text.n);
+    leat_error e = { .code = code };
+    snprintf(e.msg, sizeof e.msg, "%s", quoted);
+    if (leat__error_is_noperm(&e))
+        return refused(err, quoted);
     return leat__fail_retriable(err, code, retriable, "server: %s",
                                 text.n ? quoted : "(empty error)");
 }

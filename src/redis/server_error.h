@@ -12,4 +12,10 @@ leat_code leat__server_error(leat_error *err, leat_bytes text);
 /* Does the error text begin with this word ("NOSCRIPT")? */
 bool leat__server_error_is(leat_bytes text, const char *word);
 
+/* Did an ACL refuse a command, a key or a channel? */
+bool leat__error_is_noperm(const leat_error *err);
+
+/* Where it refused a key, name the one that was used; of several the first. */
+void leat__error_name_key(leat_error *err, leat_bytes key);
+
 #endif

@@ -19,6 +19,7 @@
  */
 #include "base/mem.h"
 #include "base/system.h"
+#include "redis/bundle.h"
 #include "topic/consumer.h"
 
 #define SLOW_NS INT64_C(1000000000)
@@ -32,6 +33,7 @@ enum {
 struct leat__bodies {
     part *p;
     uint64_t epoch;
+    leat__print last;   /* of the last entry             */
     size_t n;           /* entries                       */
     leat__held *held[]; /* the first of them is a stub   */
 };
@@ -104,6 +106,7 @@ static void take_in(struct leat__bodies *b, const leat_reply *r)
         }
         leat__read_into(p, h);
     }
+    leat__verify_read(p, b->last);
     leat__read_done(p);
 }
 
@@ -127,7 +130,7 @@ static void on_bodies(void *arg, const leat_reply *r, const leat_error *e)
                    "the server answered HMGET strangely");
         e = &strange;
     }
-    if (!e && leat__part_epoch(p) == b->epoch) {
+    if (!e && leat__part_epoch(p) == b->epoch && !p->doubtful) {
         take_in(b, r);
     } else {
         drop(b->held, b->n);
@@ -154,12 +157,16 @@ static leat_code send_fetch(struct leat__bodies *b, leat_error *err)
         argv[2 + n] = leat__id_format(b->held[i]->id, ids[n]);
         n++;
     }
-    return leat_conn_send(p->c->cmd, argv, 2 + n,
-                          &(leat_send_opts){ .fn = on_bodies, .arg = b }, err);
+    leat__conn_confine(p->c->cmd, p->route);
+    leat_code rc = leat_conn_send(
+        p->c->cmd, argv, 2 + n, &(leat_send_opts){ .fn = on_bodies, .arg = b },
+        err);
+    leat__conn_confine(p->c->cmd, 0);
+    return rc;
 }
 
 /* Fetch for these; false: they are still the caller's. */
-static bool fetch(part *p, leat__held **held, size_t n)
+static bool fetch(part *p, const leat__print *last, leat__held **held, size_t n)
 {
     consumer *c = p->c;
     leat_error e;
@@ -170,6 +177,7 @@ static bool fetch(part *p, leat__held **held, size_t n)
     }
     b->p = p;
     b->epoch = leat__part_epoch(p);
+    b->last = *last;
     b->n = n;
     memcpy(b->held, held, n * sizeof(leat__held *));
     p->bodies = b; /* before: the answer may be there at once */
@@ -192,7 +200,8 @@ static size_t upto(leat__held *const *held, size_t n, uint32_t stubs)
     return n;
 }
 
-size_t leat__bodies_take(part *p, leat__held **held, size_t n)
+size_t leat__bodies_take(part *p, const leat_reply *entries, leat__held **held,
+                         size_t n)
 {
     int64_t now = leat__now_ns();
     size_t first = upto(held, n, 0), some = 0;
@@ -204,7 +213,9 @@ size_t leat__bodies_take(part *p, leat__held **held, size_t n)
     if (may > 0) {
         p->c->body_ns = now + SLOW_NS;
         some = upto(held + first, n - first, may);
-        if (!fetch(p, held + first, some))
+        size_t end = first + some - 1;
+        leat__print last = leat__verify_print(held[end]->id, entries, end);
+        if (!fetch(p, &last, held + first, some))
             some = 0;
     }
     drop(held + first + some, n - first - some);

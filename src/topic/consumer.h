@@ -5,6 +5,7 @@
  *   drive.c    who drives: the thread in a call, or the background thread
  *   member.c   carries out what the group's state machine decides
  *   read.c     reads the logs of owned partitions into their windows
+ *   verify.c   finds out whether a log is the one that was read from
  *   again.c    failed messages that are published again instead
  *   bodies.c   gets the bodies that are kept beside a log, a few ahead
  *   wait.c     waits for entries, where each partition needs its own connection
@@ -42,6 +43,7 @@
 
 #include "base/backoff.h"
 #include "base/siphash.h"
+#include "base/system.h"
 #include "message/source.h"
 #include "redis/dialer.h"
 #include "redis/script.h"
@@ -50,6 +52,7 @@
 #include "topic/group.h"
 #include "topic/join.h"
 #include "topic/moves.h"
+#include "topic/print.h"
 #include "topic/ripen.h"
 #include "topic/topic.h"
 #include "topic/window.h"
@@ -176,6 +179,7 @@ struct saving {
 struct part {
     consumer *c;
     uint32_t index;
+    int slot; /* of its keys, in a cluster                              */
     uint32_t owned_at;      /* its place in owned                       */
     _Atomic uint64_t epoch; /* of our lease; 0: not ours                */
     leat__window *window;
@@ -215,12 +219,17 @@ struct part {
     leat__ripe ripe;             /* delayed messages                */
     bool passed;                 /* entries that are not for us     */
     uint64_t read_epoch, renew_epoch;
-    leat__id begin;      /* where the group started                  */
-    leat__id reached;    /* by our last lease, if there was one      */
-    bool was_ours;       /* then there is one                        */
-    bool told_loss;      /* with the lease that is taken anew        */
-    bool compare;        /* the log with what we have read of it     */
-    bool comparing;      /* the renewal under way does               */
+    leat__id begin;   /* where the group started                  */
+    leat__id reached; /* by our last lease, if there was one      */
+    bool was_ours;    /* then there is one                        */
+    bool told_loss;   /* with the lease that is taken anew        */
+    bool doubtful;    /* whether this is the log that was read, see */
+    bool verifying;   /* verify.c; asked just now                 */
+    uint64_t verify_epoch;
+    int64_t verify_ns;   /* not before                                 */
+    uint64_t route;      /* of its commands, as last asked; 0: not yet */
+    leat__print print;   /* of the last entry that was read            */
+    leat__id taken_at;   /* the position of the lease when it was taken */
     part_meters *meters; /* its own, or those of all together         */
     bool own_meters;
     int64_t sampled[LEAT__SAMPLES]; /* -1: not known                  */
@@ -281,8 +290,9 @@ struct consumer {
     int64_t sleeps_until_ns; /* it sleeps; 0: it does not       */
     pthread_t thread;
     bool thread_started;
-    _Atomic int64_t safe_until_ns; /* as the group says         */
-    uint64_t beats;                /* answered, under lock      */
+    _Atomic int64_t safe_until_ns;      /* as the group says         */
+    _Atomic int64_t safe_until_boot_ns; /* with time asleep     */
+    uint64_t beats;                     /* answered, under lock      */
     atomic_bool beat_wanted;
 
     /* From other threads to the driver. */
@@ -326,7 +336,9 @@ struct consumer {
     part *unproven;    /* that wait for a proof                */
     bool proving;      /* one for all is under way             */
     int64_t prove_at_ns;
-    int64_t beat_sent_ns;
+    int64_t beat_sent_ns, beat_sent_boot_ns;
+    int64_t asleep_ns; /* boot time ahead of the time awake        */
+    uint64_t highest;  /* of the epochs of our leases               */
     int64_t sample_ns; /* the next sample is not before            */
     uint32_t sample_turn, sampling;
     bool paused;   /* somebody paused the group            */
@@ -379,9 +391,12 @@ void leat__drive_refused(consumer *c, const leat_error *e);
 
 void leat__member_step(consumer *c, int64_t now_ns);
 
-/* There is a new connection; on a cluster to the node of this partition. */
+/* There is a new connection. */
 void leat__member_reconnected(consumer *c);
-void leat__member_connected(part *p);
+
+/* The group had read up to `to`, and the log has nothing of that behind
+ * `from`. */
+void leat__member_tell_loss(part *p, leat__id from, leat__id to);
 
 /* The lease of that epoch is another's. */
 void leat__member_lost(part *p, uint64_t epoch);
@@ -413,12 +428,32 @@ void leat__read_failed(consumer *c, part *p, const leat_error *e);
 /* Into the window, if it is behind what that has. */
 void leat__read_into(part *p, leat__held *h);
 
+/* ---- verify.c --------------------------------------------------------- */
+
+/* The print of the i-th entry of a read, which has this id; and the entries up
+ * to it are in the window. */
+leat__print leat__verify_print(leat__id id, const leat_reply *entries,
+                               size_t i);
+void leat__verify_read(part *p, leat__print last);
+
+/* It has been taken. */
+void leat__verify_begin(part *p);
+
+/* Is it the log that was read?  Until that is known nothing is read, handed out
+ * or saved. */
+void leat__verify_doubt(part *p);
+void leat__verify_all(consumer *c);
+
+void leat__verify_step(consumer *c, int64_t now_ns);
+int64_t leat__verify_due(const consumer *c);
+
 /* ---- bodies.c --------------------------------------------------------- */
 
 /* Of n entries that were read, those up to the first large one may go into the
  * window: how many.  The others are taken: they follow with their bodies, or
  * are read again. */
-size_t leat__bodies_take(part *p, leat__held **held, size_t n);
+size_t leat__bodies_take(part *p, const leat_reply *entries, leat__held **held,
+                         size_t n);
 
 /* Must it not be read, because bodies are on their way, or too many here? */
 bool leat__bodies_wait(const part *p);
@@ -453,6 +488,9 @@ void leat__wait_close(consumer *c);
 /* See that every idle partition is waited for. */
 void leat__wait_step(consumer *c, int64_t now_ns);
 int64_t leat__wait_due(const consumer *c);
+
+/* Its connection leads to the wrong server. */
+void leat__wait_drop(part *p);
 
 /* What to poll for; how many; and what came of it, in the same order. */
 nfds_t leat__wait_fds(const consumer *c, struct pollfd *out);
@@ -657,6 +695,13 @@ static inline bool leat__part_owned(const part *p)
 static inline uint64_t leat__part_epoch(const part *p)
 {
     return atomic_load_explicit(&p->epoch, memory_order_relaxed);
+}
+
+/* How long others will certainly not think that we are gone. */
+static inline int64_t leat__lease_left_ns(const consumer *c)
+{
+    return atomic_load_explicit(&c->safe_until_boot_ns, memory_order_relaxed) -
+           leat__boot_ns();
 }
 
 static inline void leat__count_add(_Atomic uint64_t *n, uint64_t by)

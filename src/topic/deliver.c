@@ -320,18 +320,16 @@ static LEAT__COLD int from_kept(part *p, bool alone, leat_delivery **out,
 /* Not while the server refuses saves: hand-outs must be told. */
 static bool may_hand_out(const part *p, int64_t now_ns)
 {
-    return !p->draining && !p->gone && !p->unsure &&
+    return !p->draining && !p->gone && !p->unsure && !p->doubtful &&
            p->saves < LEAT__SAVES_MAX && now_ns >= p->retry_ns;
 }
 
 /* With a third of the lease left without an answered beat, others may soon
  * think that we are gone; and not while the group is paused. */
-static bool safe(const consumer *c, int64_t now_ns)
+static bool safe(const consumer *c)
 {
-    int64_t until = atomic_load_explicit(&c->safe_until_ns,
-                                         memory_order_relaxed);
     return c->cmd && !c->paused &&
-           now_ns < until - c->opts.lease_ms * 1000000 / 3;
+           leat__lease_left_ns(c) > c->opts.lease_ms * 1000000 / 3;
 }
 
 static void count_out(consumer *c, leat_delivery **out, int n)
@@ -446,7 +444,7 @@ int leat__deliver(consumer *c, leat_delivery **out, int max)
 {
     int64_t now = leat__now_ns();
     part *only;
-    if (!safe(c, now) || !may_deliver(c, now, &only))
+    if (!safe(c) || !may_deliver(c, now, &only))
         return 0;
     int n = only ? deliver_alone(c, only, out) : deliver_any(c, now, out, max);
     if (n > 0) {
@@ -479,7 +477,7 @@ static bool has_something(const part *p)
 bool leat__deliver_ready(consumer *c, int64_t now_ns, int64_t *due_ns)
 {
     part *only = NULL;
-    bool can = safe(c, now_ns) && may_deliver(c, now_ns, &only);
+    bool can = safe(c) && may_deliver(c, now_ns, &only);
     if (can && only)
         return true;
     for (uint32_t i = 0; i < c->owned_count; i++) {

@@ -7,6 +7,7 @@
 #include "topic/describe.h"
 #include "base/mem.h"
 #include "redis/client.h"
+#include "redis/scan.h"
 #include "topic/look.h"
 
 #include <stdio.h>
@@ -165,24 +166,24 @@ static void sort_names(names *x)
 static leat_code scan(leat_client *c, const leat__key *key, names *x,
                       leat_error *err)
 {
-    char cursor[24] = "0";
+    leat__scan s;
     const leat_call_opts again = { .idempotent = true };
     leat_code code = LEAT_OK;
+    leat__scan_begin(&s, "the names", c->opts.timeout_ms);
     do {
         leat_reply *r = NULL;
+        const leat_reply *page;
         code = leat_client_call(
             c,
-            LEAT_ARGS(leat_str("SSCAN"), leat__key_bytes(key), leat_str(cursor),
-                      leat_str("COUNT"), leat_str("500")),
+            LEAT_ARGS(leat_str("SSCAN"), leat__key_bytes(key),
+                      leat_str(s.cursor), leat_str("COUNT"), leat_str("500")),
             &again, &r, err);
-        if (code != LEAT_OK)
-            return code;
-        leat_bytes next = leat_reply_bytes(leat_reply_at(r, 0));
-        snprintf(cursor, sizeof cursor, "%.*s", (int)next.n,
-                 next.p ? (const char *)next.p : "");
-        code = add_page(x, leat_reply_at(r, 1), err);
+        if (code == LEAT_OK)
+            code = leat__scan_page(&s, r, &page, err);
+        if (code == LEAT_OK)
+            code = add_page(x, page, err);
         leat_reply_free(r);
-    } while (code == LEAT_OK && strcmp(cursor, "0") != 0);
+    } while (code == LEAT_OK && !s.over);
     return code;
 }
 

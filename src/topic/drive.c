@@ -16,6 +16,7 @@
 #include "base/thread.h"
 #include "metrics/metrics.h"
 #include "redis/bundle.h"
+#include "redis/conn.h"
 #include "topic/consumer.h"
 
 #include <errno.h>
@@ -60,7 +61,7 @@ static int64_t due(const consumer *c)
     int64_t at = earlier(leat__group_due(c->machine), leat__save_due(c));
     if (!c->cmd)
         return c->connect_ns;
-    at = earlier(at, leat__prove_due(c));
+    at = earlier(at, earlier(leat__prove_due(c), leat__verify_due(c)));
     at = earlier(at, earlier(leat__kept_due(c), leat__park_due(c)));
     at = earlier(at, leat__ripen_due(c));
     at = earlier(at, leat__tend_due(c));
@@ -122,12 +123,20 @@ static void on_id(void *arg, const leat_reply *r, const leat_error *e)
 static void close_conn(consumer *c, leat_conn **conn)
 {
     leat_conn *gone = *conn;
-    if (conn == &c->cmd)
-        c->taught = false;
     *conn = NULL;
     leat_client_return(c->client, gone);
-    if (conn == &c->cmd)
-        leat__prove_reset(c);
+}
+
+/* Both: what is read counts only if it comes from the server that the commands
+ * go to, and a new connection may lead to another. */
+static void hang_up(consumer *c)
+{
+    close_conn(c, &c->blk);
+    c->taught = false;
+    if (c->cmd)
+        c->cmd->stale = true; /* the next is to be a new one */
+    close_conn(c, &c->cmd);
+    leat__prove_reset(c);
     c->connect_ns = leat__now_ns();
 }
 
@@ -174,37 +183,53 @@ static void teach(consumer *c)
                                NULL) == LEAT_OK;
 }
 
+/* The connection of reads is new.  One from the pool may be older than that of
+ * the commands: another will do.  If it leads elsewhere, so should they. */
+static void begin_reads(consumer *c)
+{
+    leat__read_reset(c);
+    if (!leat__conn_leads(c->cmd, 0, c->blk)) {
+        bool moved = !leat__address_same(&c->cmd->line.at, &c->blk->line.at);
+        c->blk->stale = true;
+        if (moved)
+            hang_up(c);
+        else
+            close_conn(c, &c->blk);
+        return;
+    }
+    (void)leat_conn_send(c->blk, LEAT_ARGS(leat_str("CLIENT"), leat_str("ID")),
+                         &(leat_send_opts){ .fn = on_id, .arg = c }, NULL);
+}
+
 static bool connect_all(consumer *c)
 {
-    bool had = c->blk != NULL;
+    bool had = c->cmd != NULL;
     if (open_conn(c, &c->cmd))
         teach(c);
-    if (!c->cmd || c->waits || !open_conn(c, &c->blk))
+    if (!c->cmd || c->waits || c->blk)
         return c->cmd != NULL;
-    if (!had) {
-        leat__read_reset(c);
-        (void)leat_conn_send(c->blk,
-                             LEAT_ARGS(leat_str("CLIENT"), leat_str("ID")),
-                             &(leat_send_opts){ .fn = on_id, .arg = c }, NULL);
-    }
-    return true;
+    if (!open_conn(c, &c->blk))
+        return true;
+    if (had) /* is it still the same server? */
+        leat__verify_all(c);
+    begin_reads(c);
+    return c->cmd != NULL;
 }
 
 /* A connection that broke has told everybody; it is let go. */
-static void check(consumer *c, leat_conn **conn, leat_code rc,
-                  const leat_error *e)
+static void check(consumer *c, leat_code rc, const leat_error *e)
 {
     if (rc == LEAT_OK)
         return;
     leat__drive_failed(c, e, "the connection");
-    close_conn(c, conn);
+    hang_up(c);
 }
 
 static void flush(consumer *c, leat_conn **conn)
 {
     leat_error e;
     if (*conn)
-        check(c, conn, leat_conn_flush(*conn, &e), &e);
+        check(c, leat_conn_flush(*conn, &e), &e);
 }
 
 bool leat__drive_flush(consumer *c)
@@ -222,9 +247,9 @@ static void take(consumer *c, leat_conn **conn, bool come)
 {
     leat_error e;
     if (*conn && come)
-        check(c, conn, leat_conn_take(*conn, &e), &e);
+        check(c, leat_conn_take(*conn, &e), &e);
     if (*conn)
-        check(c, conn, leat__conn_expire(*conn, &e), &e);
+        check(c, leat__conn_expire(*conn, &e), &e);
 }
 
 /* ---- one turn --------------------------------------------------------- */
@@ -277,6 +302,7 @@ static void do_what_is_due(consumer *c)
     leat__member_sweep(c);
     leat__member_step(c, now);
     leat__member_sweep(c);
+    leat__verify_step(c, now);
     leat__park_step(c, now);
     leat__kept_step(c, now);
     leat__read_step(c, now);

@@ -14,6 +14,10 @@
  * what it cannot tell now it tells when it has read on.  It is told once by an
  * owner: what is lost counts as seen from then on.
  *
+ * A count may be wrong, and entries that are there are not gone: where nothing
+ * was trimmed or deleted behind what was good before, it is the count that is
+ * set right.
+ *
  * An entry that came and went while the group had no owner shows when the lease
  * is taken, by the same sum (take.lua).
  */
@@ -28,7 +32,8 @@ enum {
     LENGTH = 0,     /* in an answer of there.lua  */
     LAST = 1,
     FIRST = 2,
-    ADDED = 3
+    ADDED = 3,
+    DELETED = 4
 };
 
 static leat_position position(leat__id id)
@@ -105,6 +110,14 @@ static bool left_behind(const part *p, const leat_reply *r, int64_t *left)
     return still && (length == 0 || leat__id_cmp(first, read) > 0);
 }
 
+/* May anything be gone that we have not seen? */
+static bool truly_gone(const part *p, const leat_reply *r, leat__id first)
+{
+    bool empty = leat_reply_int(leat_reply_at(r, LENGTH)) == 0;
+    return empty || leat__id_cmp(first, p->looked_good) > 0 ||
+           leat__id_cmp(id_at(r, DELETED), p->looked_good) > 0;
+}
+
 static void compare(part *p, const leat_reply *r)
 {
     uint64_t passed;
@@ -120,9 +133,10 @@ static void compare(part *p, const leat_reply *r)
         return;
     }
     leat__window_skip(p->window, (uint64_t)lost);
-    leat__gap_tell(p, p->looked_good,
-                   left > 0 && leat__id_cmp(first, read) > 0 ? first : last,
-                   (uint64_t)lost, true);
+    if (truly_gone(p, r, first))
+        leat__gap_tell(p, p->looked_good,
+                       left > 0 && leat__id_cmp(first, read) > 0 ? first : last,
+                       (uint64_t)lost, true);
     p->looked_good = read;
 }
 
@@ -130,8 +144,8 @@ static void on_look(void *arg, const leat_reply *r, const leat_error *e)
 {
     part *p = arg;
     p->looking = false;
-    if (e || leat_reply_len(r) <= ADDED || !leat__part_owned(p) ||
-        leat__part_epoch(p) != p->looked_epoch)
+    if (e || leat_reply_len(r) <= DELETED || !leat__part_owned(p) ||
+        leat__part_epoch(p) != p->looked_epoch || p->doubtful)
         return;
     if (leat_reply_bytes(leat_reply_at(r, ADDED)).n == 0)
         p->c->tend->blind = true;
@@ -165,7 +179,7 @@ void leat__gap_step(consumer *c)
     uint32_t n = c->owned_count < ASKED_MAX ? c->owned_count : ASKED_MAX;
     for (uint32_t i = 0; i < n && !t->blind && c->cmd; i++) {
         part *p = c->owned[t->look_turn++ % c->owned_count];
-        if (!p->gone && !p->looking)
+        if (!p->gone && !p->looking && !p->doubtful)
             look(p);
     }
 }

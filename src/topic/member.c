@@ -18,6 +18,7 @@
 #include <string.h>
 
 #define MEMBERS_KEEP "86400000" /* a day without beats: garbage */
+#define ASLEEP_NS    INT64_C(100000000)
 
 /* ---- partitions that come and go -------------------------------------- */
 
@@ -133,6 +134,7 @@ static part *part_of(consumer *c, uint32_t index)
     other_key(p, &p->laters_key, "laters", NULL);
     other_key(p, &p->since_key, "since", NULL);
     other_key(p, &p->joined_key, "joined", NULL);
+    p->slot = (int)leat__crc16_slot(leat__key_bytes(&p->log));
     leat__part_meters_init(p);
     return c->parts[index] = p;
 }
@@ -172,14 +174,13 @@ static leat_position position(leat__id id)
     return (leat_position){ .ms = id.ms, .seq = id.seq };
 }
 
-/* The log has less than the group had read: what it had lost it will not read,
+/* The log has not got what the group had read: what was lost it will not read,
  * and what comes now it will. */
-static void tell_loss(part *p, leat_bytes last, leat_bytes was)
+void leat__member_tell_loss(part *p, leat__id from, leat__id to)
 {
     consumer *c = p->c;
-    leat__id from, to;
-    if (!leat__id_parse(last, &from) || !leat__id_parse(was, &to))
-        return;
+    char last[LEAT__ID_TEXT], read[LEAT__ID_TEXT];
+    leat_bytes a = leat__id_format(from, last), b = leat__id_format(to, read);
     leat_loss x = { .topic = c->topic->name,
                     .group = c->group,
                     .partition = p->index,
@@ -187,13 +188,25 @@ static void tell_loss(part *p, leat_bytes last, leat_bytes was)
                     .to = position(to) };
     leat__log(
         &c->log, LEAT_LOG_ERROR,
-        "'%s' %u, group '%s': the log ends at %.*s and the group had read "
-        "up to %.*s: messages are lost, and the last ones are read again",
-        c->topic->name, p->index, c->group, (int)last.n, (const char *)last.p,
-        (int)was.n, (const char *)was.p);
+        "'%s' %u, group '%s': the group had read up to %.*s, and this log has "
+        "not got that: messages behind %.*s are lost, and the last ones are "
+        "read again",
+        c->topic->name, p->index, c->group, (int)b.n, (const char *)b.p,
+        (int)a.n, (const char *)a.p);
+    p->told_loss = true;
     leat__counter_add(p->meters->losses, 1);
     if (c->opts.on_loss)
         c->opts.on_loss(c->opts.loss_arg, &x);
+}
+
+/* The cursor was ahead of the log. */
+static void tell_fallen(part *p, leat_bytes last, leat_bytes was)
+{
+    leat__id from, to;
+    if (!p->told_loss && leat__id_parse(last, &from) &&
+        leat__id_parse(was, &to))
+        leat__member_tell_loss(p, from, to);
+    p->told_loss = false;
 }
 
 /* What was trimmed while the group was detached, or had no owner. */
@@ -220,9 +233,9 @@ static leat_code load(part *p, const leat_reply *r, uint64_t *epoch,
     s.count_known = number(nth(r, 4), &s.count);
     if (!leat__id_parse(nth(r, 7), &p->begin))
         p->begin = (leat__id){ 0, 0 };
-    if (!p->told_loss)
-        tell_loss(p, nth(r, 8), nth(r, 9));
-    p->told_loss = false;
+    if (*epoch > p->c->highest)
+        p->c->highest = *epoch;
+    tell_fallen(p, nth(r, 8), nth(r, 9));
     p->window = leat__window_new(window_size(p->c), p->c->opts.order, err);
     if (!p->window)
         return LEAT_ENOMEM;
@@ -252,6 +265,7 @@ static void begin(part *p, uint64_t epoch)
     p->lanes_at_ns = p->kept.at_ns = 0;
     leat__tend_begin(p);
     leat__gap_begin(p);
+    leat__verify_begin(p);
     atomic_store(&p->epoch, epoch);
     tell(p, LEAT_ASSIGNED, epoch);
 }
@@ -314,6 +328,7 @@ static leat_code send_take(consumer *c, const leat__group_action *a,
                            leat_error *err)
 {
     char from[LEAT__NONCE_TEXT + 1] = "", reached[LEAT__ID_TEXT];
+    char highest[LEAT__NUMBER];
     part *p = part_of(c, a->partition);
     if (!p)
         return leat__fail(err, LEAT_ENOMEM, "no memory for a partition");
@@ -334,8 +349,9 @@ static leat_code send_take(consumer *c, const leat__group_action *a,
                                     ? leat__id_format(p->reached, reached)
                                     : leat_mem("", 0),
                                 leat_str(a->superseded ? "superseded" : "dead"),
-                                leat_str(c->facts.u) };
-    return leat__script_send(c->cmd, &leat__script_topic_take, keys, 7, args, 8,
+                                leat_str(c->facts.u),
+                                leat__arg_int(highest, (int64_t)c->highest) };
+    return leat__script_send(c->cmd, &leat__script_topic_take, keys, 7, args, 9,
                              &(leat_send_opts){ .fn = on_taken, .arg = p },
                              err);
 }
@@ -445,9 +461,20 @@ static leat_code read_records(consumer *c, const leat_reply *r, size_t *count,
     return LEAT_OK;
 }
 
+/* Others count the time in which this machine slept. */
+static void be_safe(consumer *c)
+{
+    int64_t until = leat__group_safe_until(c->machine);
+    if (until == atomic_load(&c->safe_until_ns))
+        return;
+    atomic_store(&c->safe_until_ns, until);
+    atomic_store(&c->safe_until_boot_ns,
+                 c->beat_sent_boot_ns + c->opts.lease_ms * 1000000);
+}
+
 static void beaten(consumer *c)
 {
-    atomic_store(&c->safe_until_ns, leat__group_safe_until(c->machine));
+    be_safe(c);
     atomic_store_explicit(&c->counts.members, leat__group_members(c->machine),
                           memory_order_relaxed);
     pthread_mutex_lock(&c->lock);
@@ -479,60 +506,30 @@ static void on_beat(void *arg, const leat_reply *r, const leat_error *e)
     beaten(c);
 }
 
-static void fell_behind(part *p, leat_bytes last)
-{
-    char read[LEAT__ID_TEXT];
-    if (leat__part_epoch(p) != p->renew_epoch)
-        return;
-    tell_loss(p, last,
-              leat__id_format(leat__window_read_from(p->window), read));
-    p->told_loss = true;
-    leat__member_lost(p, p->renew_epoch);
-}
-
 static void on_renewed(void *arg, const leat_reply *r, const leat_error *e)
 {
     part *p = arg;
-    if (e) {
-        p->compare |= p->comparing;
+    if (e)
         return;
-    }
-    if (leat_reply_kind(r) == LEAT_REPLY_STRING)
-        fell_behind(p, leat_reply_bytes(r));
-    else if (leat_reply_int(r) == 0)
+    if (leat_reply_int(r) == 0)
         leat__member_lost(p, p->renew_epoch);
     else if (leat__part_epoch(p) == p->renew_epoch)
         p->unsure = false;
 }
 
 /* Nothing was handed out for a while, and others may have thought us dead. */
-static void doubt_leases(consumer *c, int64_t now_ns)
+static void doubt_leases(consumer *c)
 {
-    int64_t until = atomic_load(&c->safe_until_ns);
-    if (!c->clustered || now_ns < until - c->opts.lease_ms * 1000000 / 3)
+    if (!c->clustered ||
+        leat__lease_left_ns(c) > c->opts.lease_ms * 1000000 / 3)
         return;
     for (uint32_t i = 0; i < c->owned_count; i++)
         c->owned[i]->unsure = true;
 }
 
-/* After a new connection it may be another server's log.  The lease is taken
- * anew where that has less than we read, which sets the group right. */
-static bool to_compare(const part *p, leat__id *read)
-{
-    *read = leat__window_read_from(p->window);
-    return p->compare && leat__id_cmp(*read, p->begin) != 0;
-}
-
-void leat__member_connected(part *p)
-{
-    p->compare = true;
-    leat__group_beat_now(p->c->machine);
-}
-
 void leat__member_reconnected(consumer *c)
 {
-    for (uint32_t i = 0; i < c->owned_count; i++)
-        c->owned[i]->compare = true;
+    leat__verify_all(c);
     leat__gap_reconnected(c);
     if (c->owned_count > 0)
         leat__group_beat_now(c->machine);
@@ -540,31 +537,24 @@ void leat__member_reconnected(consumer *c)
 
 static void renew(consumer *c)
 {
-    char epoch[LEAT__NUMBER], id[LEAT__ID_TEXT];
+    char epoch[LEAT__NUMBER];
     uint32_t n = c->owned_count < LEAT__RENEW_MAX ? c->owned_count
                                                   : LEAT__RENEW_MAX;
     for (uint32_t i = 0; i < n; i++) {
         part *p = c->owned[c->renew_turn++ % c->owned_count];
         if (p->gone)
             continue;
-        const leat_bytes keys[] = { leat__key_bytes(&p->lease),
-                                    leat__key_bytes(&p->log) };
-        leat__id read;
-        size_t more = to_compare(p, &read);
-        p->comparing = more > 0;
-        p->compare &= !more; /* before: a failure may be told at once */
+        const leat_bytes key = leat__key_bytes(&p->lease);
         p->renew_epoch = leat__part_epoch(p);
         const leat_bytes args[] = {
             leat_str(c->nonce), leat__arg_int(epoch, (int64_t)p->renew_epoch),
-            leat_str(LEAT__LEASE_KEEP), leat__id_format(read, id)
+            leat_str(LEAT__LEASE_KEEP)
         };
-        if (leat__script_send(c->cmd, &leat__script_topic_renew, keys, 1 + more,
-                              args, 3 + more,
+        if (leat__script_send(c->cmd, &leat__script_topic_renew, &key, 1, args,
+                              3,
                               &(leat_send_opts){ .fn = on_renewed, .arg = p },
-                              NULL) == LEAT_OK)
-            continue;
-        p->compare |= more > 0;
-        if (!c->clustered)
+                              NULL) != LEAT_OK &&
+            !c->clustered)
             return;
     }
 }
@@ -579,11 +569,12 @@ static leat_code send_beat(consumer *c, const leat__group_action *a,
     const leat_bytes args[] = { leat_str(c->nonce), a->record,
                                 leat_str(MEMBERS_KEEP),
                                 leat__arg_int(lease, c->opts.lease_ms) };
-    doubt_leases(c, now_ns);
+    doubt_leases(c);
     renew(c);
     leat__sample_step(c, now_ns);
     leat__gap_step(c);
     c->beat_sent_ns = now_ns;
+    c->beat_sent_boot_ns = leat__boot_ns();
     return leat__script_send(c->cmd, &leat__script_topic_beat, keys, 3, args, 4,
                              &(leat_send_opts){ .fn = on_beat, .arg = c }, err);
 }
@@ -680,9 +671,20 @@ static void not_sent(consumer *c, const leat__group_action *a, int64_t now_ns)
     }
 }
 
+/* The machine slept: the others may have thought us gone, and only an answered
+ * beat says that they did not. */
+static void look_for_sleep(consumer *c, int64_t now_ns)
+{
+    int64_t asleep = leat__boot_ns() - now_ns;
+    if (asleep > c->asleep_ns + ASLEEP_NS)
+        leat__group_beat_now(c->machine);
+    c->asleep_ns = asleep;
+}
+
 void leat__member_step(consumer *c, int64_t now_ns)
 {
     leat_error e;
+    look_for_sleep(c, now_ns);
     if (c->waiter && leat__waiter_wait(c->waiter, 0)) {
         leat__group_hint(c->machine, now_ns);
         leat__kept_hint(c, now_ns);

@@ -11,6 +11,8 @@
  */
 #include "topic/members.h"
 #include "base/mem.h"
+#include "redis/conn.h"
+#include "redis/scan.h"
 #include "redis/script.h"
 #include "topic/record.h"
 
@@ -141,22 +143,21 @@ static void note_beats(reading *x, const leat_reply *r)
 static leat_code read_records(reading *x, leat_conn *conn, const leat__key *key,
                               leat_error *err)
 {
-    char cursor[24] = "0";
+    leat__scan s;
     leat_code code;
+    leat__scan_begin(&s, "the members", conn->timeout_ms);
     do {
-        const leat_reply *r = NULL;
+        const leat_reply *r = NULL, *page;
         code = leat_conn_call(conn,
                               LEAT_ARGS(leat_str("HSCAN"), leat__key_bytes(key),
-                                        leat_str(cursor), leat_str("COUNT"),
+                                        leat_str(s.cursor), leat_str("COUNT"),
                                         leat_str("200")),
                               NULL, &r, err);
-        if (code != LEAT_OK || leat_reply_len(r) < 2)
-            break;
-        leat_bytes next = leat_reply_bytes(leat_reply_at(r, 0));
-        snprintf(cursor, sizeof cursor, "%.*s", (int)next.n,
-                 (const char *)next.p);
-        code = add_members(x, leat_reply_at(r, 1), err);
-    } while (code == LEAT_OK && strcmp(cursor, "0") != 0);
+        if (code == LEAT_OK)
+            code = leat__scan_page(&s, r, &page, err);
+        if (code == LEAT_OK)
+            code = add_members(x, page, err);
+    } while (code == LEAT_OK && !s.over);
     drop_twins(x->to);
     return code;
 }

@@ -15,6 +15,7 @@
  * A topic without hash whose bare name is a stream is a legacy topic.
  */
 #include "redis/script.h"
+#include "redis/server_error.h"
 #include "topic/topic.h"
 
 static leat_code unreadable(const char *name, const char *what,
@@ -77,14 +78,26 @@ static leat_code call(leat_client *c, const leat_bytes *argv, size_t n,
     return rc;
 }
 
+/* Who may not look at the bare name has no use for a stream there. */
 static leat_code look_for_stream(leat_client *c, const char *name,
                                  leat__topic_meta *out, leat_error *err)
 {
     leat_reply *r;
+    leat_error e = { 0 };
     leat_code rc = call(c, LEAT_ARGS(leat_str("TYPE"), leat_str(name)),
-                        LEAT_REPLY_STATUS, &r, err);
-    if (rc != LEAT_OK)
+                        LEAT_REPLY_STATUS, &r, &e);
+    if (rc == LEAT_EAUTH && leat__error_is_noperm(&e))
+        return leat__fail(err, LEAT_ENOENT,
+                          "there is no topic '%s', and whether the name is "
+                          "that of a plain stream may not be looked at: make "
+                          "it with leat_topic_create, or open it with "
+                          "auto_create",
+                          name);
+    if (rc != LEAT_OK) {
+        if (err)
+            *err = e;
         return rc;
+    }
     bool stream = leat_bytes_eq(leat_reply_bytes(r), leat_str("stream"));
     leat_reply_free(r);
     *out = (leat__topic_meta){ .partitions = 1, .legacy = true };

@@ -15,6 +15,7 @@
  */
 #include "base/log.h"
 #include "base/system.h"
+#include "redis/bundle.h"
 #include "redis/conn.h"
 #include "topic/consumer.h"
 
@@ -94,9 +95,12 @@ static void take_entries(part *p, const leat_reply *entries, uint32_t max,
     size_t n = leat__chunk_fill(&c->chunks, c->topic->opts.codec, entries,
                                 c->held, max, &e);
     if (c->chunks.stubs)
-        n = leat__bodies_take(p, c->held, n);
+        n = leat__bodies_take(p, entries, c->held, n);
+    leat__id last = n > 0 ? c->held[n - 1]->id : (leat__id){ 0, 0 };
     for (size_t i = 0; i < n; i++)
         leat__read_into(p, c->held[i]);
+    if (n > 0)
+        leat__verify_read(p, leat__verify_print(last, entries, n - 1));
     leat__read_done(p);
     if (e.code != LEAT_OK) {
         leat__drive_failed(c, &e, "reading");
@@ -155,12 +159,14 @@ static leat_code send_read(part *p, leat__id from, uint32_t count,
     p->read_epoch = leat__part_epoch(p);
     p->asked = count;
     c->asked += count;
+    leat__conn_confine(c->cmd, p->route);
     leat_code rc = leat_conn_send(
         c->cmd,
         LEAT_ARGS(leat_mem("XREAD", 5), leat_mem("COUNT", 5),
                   leat__arg_int(number, count), leat_mem("STREAMS", 7),
                   leat__key_bytes(&p->log), leat__id_format(from, id)),
         &(leat_send_opts){ .fn = on_read, .arg = p }, err);
+    leat__conn_confine(c->cmd, 0);
     if (rc != LEAT_OK) {
         p->reading = false;
         p->asked = 0;
@@ -177,7 +183,8 @@ static uint32_t appetite(const consumer *c, const part *p, uint32_t more,
     uint32_t want = p->appetite ? p->appetite : (uint32_t)c->opts.batch;
     uint32_t waiting = leat__window_count(p->window) -
                        leat__window_out(p->window);
-    if (p->draining || !p->lanes_known || waiting + more > want || room <= more)
+    if (p->draining || p->doubtful || !p->lanes_known ||
+        waiting + more > want || room <= more)
         return 0;
     return room - more < want ? room - more : want;
 }
@@ -252,7 +259,7 @@ static void on_read(void *arg, const leat_reply *r, const leat_error *e)
         leat__read_failed(c, p, e);
         return;
     }
-    if (leat__part_epoch(p) != p->read_epoch)
+    if (leat__part_epoch(p) != p->read_epoch || p->doubtful)
         return;
     streams s = streams_of(r);
     if (!next_stream(&s)) {
@@ -293,7 +300,7 @@ static void end_wait(consumer *c)
 static bool still_ours(const consumer *c, uint32_t i)
 {
     const part *p = c->blk_set[i].part;
-    return leat__part_epoch(p) == c->blk_set[i].epoch;
+    return leat__part_epoch(p) == c->blk_set[i].epoch && !p->doubtful;
 }
 
 static void take_waited(part *p, const leat_reply *entries, uint32_t asked)

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/system.h"
+#include "redis/bundle.h"
 #include "topic/consumer.h"
 
 #include <assert.h>
@@ -281,7 +282,11 @@ static bool send_save(part *p)
     p->save_at_ns = p->moves.ready ? 0 : INT64_MAX; /* those that had no room */
     p->passed = false;
     p->saves++; /* before: the answer may be there at once */
-    if (send_state(p, &w, s, &e) == LEAT_OK)
+    leat__conn_confine(c->cmd, p->route);
+    leat_code rc = send_state(p, &w, s, &e);
+    if (c->cmd)
+        leat__conn_confine(c->cmd, 0);
+    if (rc == LEAT_OK)
         return true;
     p->saves--;
     failed(s, &e);
@@ -298,7 +303,7 @@ void leat__save_soon(part *p, int64_t since_ns)
 /* When its next save is due; INT64_MAX: there is nothing to save. */
 static int64_t save_at(const part *p)
 {
-    if (p->gone)
+    if (p->gone || p->doubtful)
         return INT64_MAX;
     /* What a read brings is handed out soon, and saved then: many settlements
      * go with that rather than by themselves just before. */

@@ -203,7 +203,7 @@ static leat_code extend(leat_source *s, leat_delivery *const *d, size_t n,
     if (want > c->opts.lease_ms * 1000000 * 2 / 3)
         want = c->opts.lease_ms * 1000000 * 2 / 3;
     leat_code rc = LEAT_OK;
-    if (atomic_load(&c->safe_until_ns) < now + want)
+    if (leat__lease_left_ns(c) < want)
         rc = await_beat(c, now + ms * 1000000 / 3, err);
     if (rc != LEAT_OK)
         return rc;

@@ -7,6 +7,7 @@
  * Counting is by pieces, too, and leaves the messages on the server.
  */
 #include "base/mem.h"
+#include "redis/scan.h"
 #include "redis/script.h"
 #include "topic/trim.h"
 
@@ -169,13 +170,17 @@ static leat_code count_dry(run *x, uint32_t partition, leat__trim_result *r,
 static leat_code trim_one(run *x, uint32_t partition, leat_error *err)
 {
     leat__trim_result r;
+    leat__steps steps;
     leat_code rc = LEAT_OK;
+    leat__steps_begin(&steps, "the entries to trim", LEND_MS);
     do {
         rc = call(x, partition, &r, err);
         if (rc == LEAT_OK && x->dry)
             rc = count_dry(x, partition, &r, err);
         if (rc == LEAT_OK)
             x->out->removed += (uint64_t)r.taken;
+        if (rc == LEAT_OK && r.again)
+            rc = leat__steps_next(&steps, r.taken > 0, err);
     } while (rc == LEAT_OK && r.again);
     if (rc == LEAT_OK)
         x->out->left += (uint64_t)r.length;

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/system.h"
+#include "redis/bundle.h"
 #include "redis/client.h"
 #include "topic/consumer.h"
 
@@ -71,10 +72,31 @@ void leat__wait_close(consumer *c)
     c->waits = NULL;
 }
 
+void leat__wait_drop(part *p)
+{
+    if (p->wait)
+        hang_up(p->wait);
+}
+
 static void not_connected(leat__wait *w, const leat_error *e)
 {
     leat__drive_failed(w->c, e, "connecting");
     w->retry_ns = leat__deadline_ns(leat__backoff_next_ms(&w->backoff));
+}
+
+/* What it reads counts if it leads to the server of our commands; whether that
+ * is still the same one is asked once more, now that this connection is made. */
+static void check(leat__wait *w)
+{
+    leat_error e;
+    consumer *c = w->c;
+    leat__verify_doubt(w->part);
+    if (w->conn->asking ||
+        (c->cmd && leat__conn_leads(c->cmd, w->part->slot, w->conn)))
+        return;
+    hang_up(w);
+    leat__fail(&e, LEAT_ECONN, "it leads to another node than the commands");
+    not_connected(w, &e);
 }
 
 static void fetch(leat__wait *w, int64_t now_ns)
@@ -86,7 +108,7 @@ static void fetch(leat__wait *w, int64_t now_ns)
     w->c->dials--;
     w->since_ns = now_ns;
     if (w->conn)
-        leat__member_connected(w->part);
+        check(w);
     else
         not_connected(w, &e);
 }
@@ -123,7 +145,7 @@ static void on_waited(void *arg, const leat_reply *r, const leat_error *e)
     w->out = false;
     if (!e)
         leat__backoff_reset(&w->backoff);
-    if (!e && p && leat__part_epoch(p) == w->epoch)
+    if (!e && p && leat__part_epoch(p) == w->epoch && !p->doubtful)
         leat__read_came(p, r, w->asked);
     if (!e || !r || !w->conn)
         return; /* a connection that broke is seen by its own */

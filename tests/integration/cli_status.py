@@ -91,6 +91,14 @@ def a_durability_that_is_lacking_is_told_by_the_exit_code(h, s):
     equal(status(h, s, "--durability", "synced")["warnings"], [])
 
 
+def a_class_that_is_asked_for_by_name_overrules_the_url(h, s):
+    url = s.url + "?durability=replicated&replicas=2"
+    for name in ("executed", "logged"):
+        p = h.run("status", "-u", url, "--durability", name, "-o", "json")
+        exits(p, 0)
+        equal(json.loads(p.out)["asked"], name)
+
+
 def a_context_can_ask_for_durability(h, s):
     h.write_config(f'[context.prod]\nurl = "{s.url}"\ndurability = "synced"\n')
     exits(h.run("--context", "prod", "status"), 78)

@@ -41,7 +41,7 @@ static int teardown(void **state)
 
 /* ---- calling ---------------------------------------------------------- */
 
-enum { WORDS = 16 };
+enum { WORDS = 40 };
 
 static const leat_reply *call(const leat__script *s, size_t nkeys,
                               const char *const *words)
@@ -571,6 +571,76 @@ static void a_lease_keeps_why_its_owner_changed(void **state)
     assert_why("handed");
 }
 
+/* ---- our own earlier lease -------------------------------------------- */
+
+/* A save that says everything up to 7-0 is settled, as our lease `epoch` would
+ * send it. */
+static int64_t save(const char *epoch)
+{
+    return leat_reply_int(CALL(save, 3, LEASE, CURSOR, LOG, A, epoch, "5",
+                               "7-0", "7-0", "", "", "", "g", KEEP, "0"));
+}
+
+/* The same, with a step: 7-0 is a dead letter. */
+static int64_t move(const char *epoch)
+{
+    const leat_reply *r = CALL(
+        move, 11, LEASE, CURSOR, LOG, KEPT, DUE, LANE, "leat:{t/0}:dlq",
+        "leat:{t/0}:bodies", "leat:{t/0}:later", "leat:{t/0}:laters",
+        "leat:{t/0}:since", A, epoch, "5", "7-0", "7-0", "", "", "", "g", KEEP,
+        "0", "255", "", "1", "dead", "7-0", "1", "1", "0", "bad", "");
+    return leat_reply_int(leat_reply_at(r, 0));
+}
+
+/* It was held up on its way, and we have taken the partition once more: nothing
+ * but the epoch tells. */
+static void a_late_save_of_our_own_earlier_lease_does_nothing(void **state)
+{
+    char first[32], second[32];
+    (void)state;
+    redis_do(server, "XADD %s 7-0 a b", LOG);
+    keep(first, taken(take(A)));
+    keep(second, taken(take(A)));
+    assert_string_not_equal(first, second);
+    assert_int_equal(save(first), 0);
+    field_is(CURSOR, "c", "0-0");
+    field_is(CURSOR, "q", "0");
+    assert_int_equal(move(first), 0);
+    field_is(CURSOR, "c", "0-0");
+    field_is(CURSOR, "k", "0");
+    assert_int_equal(redis_int(server, "EXISTS leat:{t/0}:dlq"), 0);
+
+    assert_int_equal(save(second), 1);
+    field_is(CURSOR, "c", "7-0");
+    keep(first, taken(take(A)));
+    assert_int_equal(move(first), 1);
+    assert_int_equal(redis_int(server, "XLEN leat:{t/0}:dlq"), 1);
+}
+
+static void an_epoch_is_above_all_that_we_know(void **state)
+{
+    (void)state;
+    const char *epoch = taken(CALL(take, 7, LEASE, CURSOR, LOG, JOINED, KEPT,
+                                   DUE, LANE, A, "", "start", "g", KEEP, "",
+                                   "dead", "", "7000000000000000"));
+    assert_string_equal(epoch, "7000000000000001");
+}
+
+/* The cursor is gone, and the log that we were in, too: what is there now came
+ * by a slower clock, some of it before where we were and some behind. */
+static void a_new_log_is_read_from_before_where_we_were(void **state)
+{
+    char from[32];
+    (void)state;
+    redis_do(server, "XADD %s 96000-0 a b", LOG);
+    redis_do(server, "XADD %s 130000-0 a b", LOG);
+    const leat_reply *r = CALL(take, 7, LEASE, CURSOR, LOG, JOINED, KEPT, DUE,
+                               LANE, A, "", "end", "g", KEEP, "100000-0",
+                               "dead", "", "0");
+    keep(from, nth(r, 2));
+    assert_string_equal(from, "90000-0");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -598,6 +668,9 @@ int main(void)
         T(everything_works_on_a_server_that_is_full),
         T(a_beat_notes_when_it_was_and_tells_of_a_pause),
         T(a_lease_keeps_why_its_owner_changed),
+        T(a_late_save_of_our_own_earlier_lease_does_nothing),
+        T(an_epoch_is_above_all_that_we_know),
+        T(a_new_log_is_read_from_before_where_we_were),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

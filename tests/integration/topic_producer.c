@@ -743,6 +743,24 @@ static void a_child_cannot_use_the_parents_topic(void **state)
     assert_int_equal(redis_int(server, "XLEN leat:{t/0}:log"), 2);
 }
 
+/* Nobody follows, so it is unproven; but it was sent. */
+static void a_proof_finds_room_in_the_smallest_window(void **state)
+{
+    (void)state;
+    for (int window = 1; window <= LEAT_WINDOW_MIN; window++) {
+        leat_client *c = open_client(url,
+                                     &(leat_client_opts){ .window = window });
+        leat_topic *t = open_on(c, &(leat_topic_opts){ .replicas = 1,
+                                                       .replicas_ms = 10,
+                                                       .timeout_ms = 5000 });
+        must(publish_text(t, "x", err));
+        (void)leat_topic_flush(t, SOON_MS, NULL);
+        leat_topic_close(t);
+        leat_client_close(c);
+        assert_int_equal(redis_int(server, "XLEN leat:{t/0}:log"), window);
+    }
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, open_one, close_one)
@@ -758,6 +776,7 @@ int main(void)
         TEST(a_topic_is_a_sink),
         TEST(threads_publish_beside_each_other),
         TEST(a_small_window_is_refilled_at_once),
+        TEST(a_proof_finds_room_in_the_smallest_window),
         TEST(a_callback_may_publish),
         TEST(a_callback_is_never_left_waiting_for_itself),
         TEST(a_full_topic_refuses_at_once_when_told_so),

@@ -23,6 +23,7 @@
 --        7 why the nonce of ARGV 2 has to go: "dead", if it is left out, or
 --          "superseded"
 --        8 incarnation of the group
+--        9 the highest epoch that we know: ours will be higher
 -- result {"1", epoch, c, m, n, s, t, b, f, w, g, h}   it is ours
 --             f last id of the log, if that has fallen behind the group, which
 --             was at w; else both ""
@@ -112,18 +113,32 @@ if new then
     m, s, t, b = c, '', '', c
 end
 
+-- A cursor that went may have gone with its log, and the entries there are then
+-- another's: if the one that we were at is not among them, what is new may begin
+-- before it.
+local last, fell, was = facts and facts['last-generated-id'] or '0-0', '', ''
+local top, forgot = above(c, m) and c or m, new and known ~= ''
+local function strange()
+    return forgot and facts and
+           #redis.call('XRANGE', KEYS[3], '-', top, 'COUNT', 1) > 0 and
+           #redis.call('XRANGE', KEYS[3], top, top) == 0
+end
+
 -- Where it started it may be ahead of the log without having lost anything.
 local OVERLAP_MS = 10000
-local last, fell, was = facts and facts['last-generated-id'] or '0-0', '', ''
-local top = above(c, m) and c or m
-if above(top, last) and (top ~= b or (new and known ~= '')) then
+local ahead = above(top, last) and (top ~= b or forgot)
+if ahead then
     fell, was = last, top
-    local ms = tonumber(string.match(last, '^%d+')) - OVERLAP_MS
+end
+if ahead or strange() then
+    local from = ahead and last or top
+    local ms = tonumber(string.match(from, '^%d+')) - OVERLAP_MS
     c = string.format('%.0f-0', math.max(ms, 0))
-    if b and above(b, c) then
+    if b and not forgot and above(b, c) then
         c = above(b, last) and last or b
     end
     m, n, s, t = c, '', '', ''
+    b = forgot and c or b
 end
 
 -- How many behind the cursor are gone, by no doing of the group's: what the log
@@ -150,7 +165,8 @@ end
 local missing, upto = gone()
 
 local epoch = string.format('%.0f', math.max(
-    (tonumber(lease[2]) or 0) + 1, (tonumber(cur[6]) or 0) + 1, now_us()))
+    (tonumber(lease[2]) or 0) + 1, (tonumber(cur[6]) or 0) + 1,
+    (tonumber(ARGV[9]) or 0) + 1, now_us()))
 
 local function why()
     if owner == me then

@@ -1,3 +1,4 @@
+--#include "topic/beginning.lua"
 -- there.lua: which of these entries a log still has, and what it says of itself.
 --
 -- KEYS   1 log
@@ -29,19 +30,8 @@ local out = {
 }
 
 local most = tonumber(ARGV[1])
-local function beginning(fields)
-    local text = ''
-    for _, f in ipairs(fields) do
-        text = text .. '$' .. #f .. '\r\n' .. string.sub(f, 1, most) .. '\r\n'
-        if #text >= most then
-            break
-        end
-    end
-    return string.sub(text, 1, most)
-end
-
 for i = 2, #ARGV do
     local found = redis.call('XRANGE', KEYS[1], ARGV[i], ARGV[i])[1]
-    out[#out + 1] = found and beginning(found[2]) or ''
+    out[#out + 1] = found and beginning(found[2], most) or ''
 end
 return out
