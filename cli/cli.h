@@ -426,6 +426,12 @@ int run_group_info(cli *c);
 int run_group_lag(cli *c);
 int run_group_members(cli *c);
 int run_group_seek(cli *c);
+/* What --order, and --max-attempts and --backoff, say; what is not given stays
+ * as it is. */
+leat_order order_of(const char *word);
+int retry_parse(cli *c, leat_retry *out);
+
+int run_group_alter(cli *c);
 int run_group_pause(cli *c);
 int run_group_resume(cli *c);
 int run_group_rm(cli *c);

@@ -229,9 +229,10 @@ static int stop(consuming *s, leat_run *r)
     return code == LEAT_OK ? 0 : fail_with(s->c->args[0], &err, NULL);
 }
 
-static leat_order order_of(const char *word)
+leat_order order_of(const char *word)
 {
-    return strcmp(word, "key") == 0    ? LEAT_ORDER_KEY
+    return !word                       ? LEAT_ORDER_PARTITION
+           : strcmp(word, "key") == 0  ? LEAT_ORDER_KEY
            : strcmp(word, "none") == 0 ? LEAT_ORDER_NONE
                                        : LEAT_ORDER_PARTITION;
 }
@@ -313,15 +314,16 @@ static bool backoff_parse(const char *text, leat_retry *out)
                      out->max_delay_ms >= out->delay_ms);
 }
 
-static int retry_parse(cli *c, leat_retry *out)
+int retry_parse(cli *c, leat_retry *out)
 {
     const char *text = value_text(c, "backoff");
     int64_t most = value_count(c, "max-attempts");
     if (most > INT32_MAX)
         return fail(EXIT_USAGE, "0 is without a limit",
                     "--max-attempts: %lld is too many", (long long)most);
-    out->max_attempts = most == 0 ? -1 : (int)most;
-    if (!backoff_parse(text, out))
+    if (value_text(c, "max-attempts"))
+        out->max_attempts = most == 0 ? -1 : (int)most;
+    if (text && !backoff_parse(text, out))
         return fail(EXIT_USAGE,
                     "fixed:5s, exponential:1s..60s, and ,nojitter after it",
                     "--backoff: '%s' is no backoff", text);

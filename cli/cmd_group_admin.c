@@ -1,5 +1,5 @@
 /*
- * cmd_group_admin.c: leat group seek, pause, resume, rm and pending.
+ * cmd_group_admin.c: leat group alter, seek, pause, resume, rm and pending.
  */
 #include "cli.h"
 
@@ -170,6 +170,74 @@ int run_group_seek(cli *c)
         output_drop(out);
     int printed = shown ? output_close(out) : 0;
     return code ? code : printed;
+}
+
+/* ---- alter ------------------------------------------------------------ */
+
+static bool any_setting(cli *c)
+{
+    return value_text(c, "lease") || value_text(c, "order") ||
+           value_text(c, "max-attempts") || value_text(c, "backoff");
+}
+
+/* Choices were checked when the words were read. */
+static int settings_options(cli *c, leat_group_settings *s)
+{
+    leat_retry r = { .max_attempts = s->max_attempts,
+                     .backoff = s->backoff,
+                     .delay_ms = s->delay_ms,
+                     .max_delay_ms = s->max_delay_ms,
+                     .no_jitter = s->no_jitter };
+    if (value_text(c, "backoff"))
+        r = (leat_retry){ .max_attempts = s->max_attempts };
+    int code = retry_parse(c, &r);
+    if (value_text(c, "lease"))
+        s->lease_ms = value_ms(c, "lease");
+    if (value_text(c, "order"))
+        s->order = order_of(value_text(c, "order"));
+    s->max_attempts = r.max_attempts;
+    s->backoff = r.backoff;
+    s->delay_ms = r.delay_ms;
+    s->max_delay_ms = r.max_delay_ms;
+    s->no_jitter = r.no_jitter;
+    return code;
+}
+
+static int alter(cli *c, leat_client *client, const char *topic,
+                 const char *name)
+{
+    leat_error err = { 0 };
+    leat_group_info *g = leat_group_describe(client, topic, name, NULL, &err);
+    if (!g)
+        return group_fail(client, topic, name, &err);
+    leat_group_settings s = g->settings;
+    leat_group_info_free(g);
+    int code = settings_options(c, &s);
+    if (code != 0)
+        return code;
+    if (leat_group_alter(client, topic, name, NULL, &s, &err) != LEAT_OK)
+        return group_fail(client, topic, name, &err);
+    char *remark = format("group %s of %s altered; its members learn of it "
+                          "within seconds",
+                          name, topic);
+    code = say_done(c, "altered", false, remark);
+    free(remark);
+    return code;
+}
+
+int run_group_alter(cli *c)
+{
+    int code;
+    if (!any_setting(c))
+        return fail(EXIT_USAGE, "leat group alter --help lists what can be",
+                    "nothing is to be changed");
+    leat_client *client = client_open(c, value_text(c, "url"), "leat-group",
+                                      &code);
+    if (!client)
+        return code;
+    code = alter(c, client, c->args[0], c->args[1]);
+    leat_client_close(client);
+    return code;
 }
 
 /* ---- pause and resume ------------------------------------------------- */

@@ -27,6 +27,30 @@ static const option group_seek_options[] = {
     { 0 },
 };
 
+static const option group_alter_options[] = {
+    { "lease", 0, VALUE_DURATION, "TIME", NULL, NULL, false, false,
+      "A member that is silent for so long is dead." },
+    { "order", 0, VALUE_CHOICE, "ORDER", NULL, "partition key none", false,
+      false,
+      "What must not overtake what; a partition changes when nothing of it is "
+      "out or waits for a retry." },
+    { "max-attempts", 0, VALUE_NUMBER, "N", NULL, NULL, false, false,
+      "How often a message is tried; then it is a dead letter.  0: without a "
+      "limit." },
+    { "backoff", 0, VALUE_TEXT, "HOW", NULL, NULL, false, false,
+      "How long a message waits that is to be tried again: fixed:TIME, or "
+      "exponential:TIME[..MAX], and ,nojitter behind it." },
+    { 0 },
+};
+
+static const example group_alter_examples[] = {
+    { "leat group alter orders billing --lease 30s",
+      "members that pause for long" },
+    { "leat group alter orders billing --order key",
+      "other keys pass one that fails" },
+    { 0 },
+};
+
 static const option group_rm_options[] = {
     { "dead-letters", 0, VALUE_NONE, NULL, NULL, NULL, false, false,
       "Remove its dead letters, too." },
@@ -155,6 +179,20 @@ const command group_commands[] = {
       .options = group_seek_options,
       .examples = group_seek_examples,
       .run = run_group_seek },
+    { .noun = "group",
+      .verb = "alter",
+      .args = "TOPIC GROUP",
+      .min_args = 2,
+      .max_args = 2,
+      .arg_words = "@topic @group",
+      .summary = "change what the members of a group share",
+      .text = "The first member's options made it.  Members that live learn "
+              "of a change within seconds; none of them loses a partition by "
+              "it, and nothing is overtaken.  A member that asks for anything "
+              "else is refused when it joins.",
+      .options = group_alter_options,
+      .examples = group_alter_examples,
+      .run = run_group_alter },
     { .noun = "group",
       .verb = "pause",
       .args = "TOPIC GROUP",

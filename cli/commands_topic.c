@@ -203,24 +203,26 @@ static const option consume_options[] = {
       "arguments.  No shell is involved." },
     { "concurrency", 'c', VALUE_COUNT, "N", "1", NULL, false, false,
       "How many messages are worked on at once." },
-    { "order", 0, VALUE_CHOICE, "WHAT", "partition", "partition key none",
-      false, false,
+    { "order", 0, VALUE_CHOICE, "WHAT", NULL, "partition key none", false,
+      false,
       "What must not overtake what, also while one waits to be tried again: "
-      "messages of a partition, of a key, or none." },
+      "messages of a partition, of a key, or none.  As the group has it; of a "
+      "new one partition." },
     { "from", 0, VALUE_TEXT, "WHERE", "start", NULL, false, false,
       "Where a new group begins: start, end, a time ago such as 10m, or an id "
       "MS-SEQ.  An old group goes on where it was." },
     { "name", 0, VALUE_TEXT, "NAME", NULL, NULL, false, false,
       "The member's name: whoever comes with the same takes the place of the "
       "one before at once." },
-    { "max-attempts", 0, VALUE_NUMBER, "N", "5", NULL, false, false,
+    { "max-attempts", 0, VALUE_NUMBER, "N", NULL, NULL, false, false,
       "How often a message is tried; then it is a dead letter.  0: without a "
-      "limit.  A header maxRetries of a message goes before it." },
-    { "backoff", 0, VALUE_TEXT, "HOW", "exponential:1s..60s", NULL, false,
-      false,
+      "limit.  A header maxRetries of a message goes before it.  As the group "
+      "has it; of a new one 5." },
+    { "backoff", 0, VALUE_TEXT, "HOW", NULL, NULL, false, false,
       "How long a message waits that is to be tried again: fixed:TIME, or "
       "exponential:TIME[..MAX], doubled with every failure.  It is any time up "
-      "to that, or just that with ,nojitter behind it." },
+      "to that, or just that with ,nojitter behind it.  As the group has it; "
+      "of a new one exponential:1s..60s." },
     { "on-failure", 0, VALUE_CHOICE, "WHAT", "retry", "retry dead", false,
       false,
       "What a program that fails means: try again, or a dead letter at once." },

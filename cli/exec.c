@@ -36,6 +36,9 @@ enum {
     LOOK_MS = 20,        /* where there is no descriptor to wait for */
     VALUE_MAX = 32768,   /* of a variable                            */
     ALL_MAX = 512 << 10, /* of all variables of ours                */
+    VARS_MAX = 1024,     /* variables of one message                 */
+    SLOTS = 4096,        /* of the table that finds them: a power of */
+                         /* two, and more than they are              */
     HELPINGS = 32        /* of stderr, after its end                 */
 };
 
@@ -100,6 +103,7 @@ typedef struct vars {
     char **list;
     size_t count, room, own; /* from `own` on they are ours to free */
     size_t bytes;
+    uint16_t slots[SLOTS]; /* 1 + place behind `own`; 0: free */
 } vars;
 
 static void add_var(vars *v, char *text)
@@ -127,22 +131,41 @@ static bool describes_message(const char *s)
     return false;
 }
 
-static bool has_var(const vars *v, const char *name)
+/* FNV-1a. */
+static size_t hash(const char *s)
+{
+    uint32_t h = 2166136261u;
+    for (; *s; s++)
+        h = (h ^ (unsigned char)*s) * 16777619u;
+    return h;
+}
+
+/* Where this name is, or where it would be entered.  There is always a free
+ * slot: of all variables VARS_MAX are ours. */
+static uint16_t *find_var(vars *v, const char *name)
 {
     size_t n = strlen(name);
-    for (size_t i = v->own; i < v->count; i++)
-        if (strncmp(v->list[i], name, n) == 0 && v->list[i][n] == '=')
-            return true;
-    return false;
+    for (size_t i = hash(name);; i++) {
+        uint16_t *slot = &v->slots[i % SLOTS];
+        if (*slot == 0)
+            return slot;
+        const char *is = v->list[v->own + *slot - 1];
+        if (strncmp(is, name, n) == 0 && is[n] == '=')
+            return slot;
+    }
 }
 
 static void set_var(vars *v, const char *name, leat_bytes is)
 {
     if (is.n == 0 || is.n > VALUE_MAX || memchr(is.p, '\0', is.n) ||
-        has_var(v, name) || v->bytes + is.n > ALL_MAX)
+        v->count - v->own >= VARS_MAX || v->bytes + is.n > ALL_MAX)
+        return;
+    uint16_t *slot = find_var(v, name);
+    if (*slot)
         return;
     v->bytes += is.n + strlen(name) + 2;
     add_var(v, format("%s=%.*s", name, (int)is.n, (const char *)is.p));
+    *slot = (uint16_t)(v->count - v->own);
 }
 
 static void set_number(vars *v, const char *name, uint64_t is)

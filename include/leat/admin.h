@@ -81,6 +81,19 @@ LEAT_API leat_code leat_group_resume(leat_client *c, const char *topic,
                                      const char *group, const char *prefix,
                                      leat_error *err);
 
+/* ---- settings --------------------------------------------------------- */
+
+/* Change what the members of a group share, as leat_group_describe tells it;
+ * zero is the default.  Those that live learn of it with their next beat.
+ * Until a shorter lease is known to all, nobody is judged by it; an order holds
+ * for a partition from when nothing of it is out or waits for a retry.
+ * LEAT_ENOENT: no such topic or group; LEAT_ESTALE: it was removed and made
+ * again meanwhile. */
+LEAT_API leat_code leat_group_alter(leat_client *c, const char *topic,
+                                    const char *group, const char *prefix,
+                                    const leat_group_settings *s,
+                                    leat_error *err);
+
 /* ---- removing --------------------------------------------------------- */
 
 typedef struct leat_remove_opts {

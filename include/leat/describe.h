@@ -154,6 +154,8 @@ typedef struct leat_group_info {
     int64_t lanes;
     int64_t parked;
     const char *id; /* its incarnation; "": an earlier version made it      */
+    leat_group_settings settings; /* lease_ms 0: no member of this version  */
+                                  /* has come                               */
 } leat_group_info;
 
 /* LEAT_ENOENT: no such topic, or no such group of it. */

@@ -310,6 +310,20 @@ typedef struct leat_retry {
                  /* and retryGroup; instead of the same one again           */
 } leat_retry;
 
+/* What the members of a group share.  The first member's options make it, and
+ * leat_group_alter changes it, also while members live; a member that asks for
+ * something else is refused. */
+typedef struct leat_group_settings {
+    int64_t lease_ms;
+    leat_order order;
+    int max_attempts; /* these as in leat_retry, with the defaults filled in */
+    leat_backoff_kind backoff;
+    int64_t delay_ms;
+    int64_t max_delay_ms;
+    bool no_jitter;
+    bool re_add;
+} leat_group_settings;
+
 /* Labels of a source's metrics beside topic and group: docs/metrics.md. */
 enum {
     LEAT_LABEL_PARTITION = 1, /* of counters and what is sampled             */
@@ -353,8 +367,11 @@ typedef struct leat_topic_source_opts {
     unsigned metric_labels; /* LEAT_LABEL_...; 0: none                       */
 } leat_topic_source_opts;
 
-/* Join a group as one member.  The group is made by its first; the topic must
- * stay open as long as the source.  Deliveries carry the lease's epoch as
+/* Join a group as one member.  The group is made by its first, whose lease_ms,
+ * order and retry become the group's (but for retry.fn, which is a member's
+ * own).  What later members leave at zero is the group's; LEAT_EINVAL where
+ * they ask for anything else: leat_group_alter changes it for all.  The topic
+ * must stay open as long as the source.  Deliveries carry the lease's epoch as
  * fence.  Close it to leave: what is unsettled is released, and others take
  * over at once. */
 LEAT_API leat_source *leat_topic_source(leat_topic *t, const char *group,

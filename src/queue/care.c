@@ -230,9 +230,9 @@ leat_code leat_queue_purge(leat_queue *q, bool dead, int64_t *dropped,
     return rc;
 }
 
-/* The queue that was there when it began.  Not there any more: the answer to the
- * last step was lost, or another one removed it meanwhile, which is as good.  A
- * queue that was made of that name since then is not touched. */
+/* The queue that was there when it began.  Not there any more: the answer to
+ * the last step was lost, or another one removed it meanwhile, which is as
+ * good.  A queue that was made of that name since then is not touched. */
 static leat_code drop_all(dropping *d, leat_error *err)
 {
     pair p;

@@ -41,7 +41,8 @@
  *   d/<queue>/<entry>                   delayed; fifo: d/<queue>/<n>/<entry>
  *
  * A message with a body is in exactly one place: ready (or its group's list),
- * due, or dead.
+ * due, or dead.  The reaper finds one that an earlier version left in none: see
+ * repair.lua.
  *
  *           send                  take                   ack
  *   ------------------> ready ------------> v in due ----------> done
@@ -55,11 +56,11 @@
  * nothing.  A fifo group that has entries and none in flight stands in ready
  * once, any other group does not.
  *
- * A name is no identity: `u`, 64 random bits, is which queue of that name it is,
- * and where a queue of an earlier version has none, `created` is.  Removing,
- * purging, redriving, altering, and a send that is asked again, name the one
- * they mean and leave another alone; what is received and settled is known by
- * its receipt.
+ * A name is no identity: `u`, 64 random bits, tells which queue of that name
+ * it is, and where a queue of an earlier version has none, `created` does.
+ * Removing, purging, redriving, altering, and a send that is asked again, name
+ * the one they mean and leave another alone; what is received and settled is
+ * known by its receipt.
  *
  * A crash of a client leaves messages in flight, which expire; of the server,
  * what its log holds, where a script is whole or not at all.

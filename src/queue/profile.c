@@ -87,6 +87,7 @@ const queue_profile leat__queue_native = {
     .ack = &leat__script_queue_ack,
     .change = &leat__script_queue_change,
     .expire = &leat__script_queue_expire,
+    .repair = &leat__script_queue_repair,
     .redrive = &leat__script_queue_redrive,
     .drop = &leat__script_queue_drop,
     .stats = &leat__script_queue_stats,

@@ -60,9 +60,10 @@ typedef struct queue_profile {
      * none. */
     bool (*receipt)(leat_bytes text, bool fifo, leat__receipt *out);
 
-    /* send may be NULL: then each is used for all. */
+    /* send may be NULL: then each is used for all; and repair: there is
+     * nothing to repair. */
     const leat__script *make, *send, *each, *take, *peek, *ack, *change,
-        *expire, *redrive, *drop, *stats;
+        *expire, *redrive, *drop, *stats, *repair;
 } queue_profile;
 
 extern const queue_profile leat__queue_native;

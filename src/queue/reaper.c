@@ -18,6 +18,9 @@
  * then it hands them over, and they are told here, to each such client and to
  * this server if a handle without one, or none at all, is open.
  *
+ * Who has the lease also looks, now and then, for messages that stand nowhere:
+ * see repair.lua.
+ *
  * The same thread feeds outside dead-letter queues and reads the gauges.
  */
 #include "base/log.h"
@@ -33,6 +36,7 @@ enum {
     FLOOR_MS = 1000,
     LEASE_MS = 3000,
     GAUGES_MS = 5000,
+    REPAIR_MS = 10000,
     CALL_MS = 2000,
     GIVE_UP_MS = 200,             /* whoever closes a queue waits for that */
     MUTE_MS = 10 * LEAT__TELL_MS, /* an event client that is away rests */
@@ -47,11 +51,12 @@ typedef struct reap_shard {
     char prefix[LEAT__PREFIX_MAX + 1];
     const char *events; /* of handles without an event client       */
     int queues;
-    int elsewhere;   /* of them have one                        */
-    int64_t look_ns; /* when to look next                       */
-    bool told;       /* by this process: then without the lease */
-    bool near;       /* a look that tells here is under way     */
-    bool ours;       /* the lease, as far as we know            */
+    int elsewhere;     /* of them have one                        */
+    int64_t look_ns;   /* when to look next                       */
+    int64_t repair_ns; /* and for what stands nowhere             */
+    bool told;         /* by this process: then without the lease */
+    bool near;         /* a look that tells here is under way     */
+    bool ours;         /* the lease, as far as we know            */
 } reap_shard;
 
 struct leat__reaper {
@@ -76,9 +81,9 @@ typedef struct turn {
     const queue_profile *profile;
     char prefix[LEAT__PREFIX_MAX + 1];
     const char *events;
-    bool elsewhere, told, done, ours;
+    bool elsewhere, told, done, ours, repair;
     int limit;
-    int64_t lease_ms, moved, next_ms;
+    int64_t lease_ms, moved, next_ms, repaired;
     leat__buf heard;
     leat_error err;
 } turn;
@@ -101,6 +106,17 @@ static void on_expired(void *arg, const leat_reply *r, const leat_error *e)
         t->heard.n = 0; /* events less */
 }
 
+/* That it may not, or cannot, is no reason not to go on. */
+static void on_repaired(void *arg, const leat_reply *r, const leat_error *e)
+{
+    turn *t = arg;
+    if (e || leat_reply_len(r) < 1)
+        return;
+    t->repaired = leat_reply_int(leat_reply_at(r, 0));
+    if (leat__told_copy(NULL, &t->heard, r, NULL) != LEAT_OK)
+        t->heard.n = 0; /* events less */
+}
+
 static leat_code ask(leat__reaper *r, leat_conn *conn, turn *t, leat_error *err)
 {
     char limit[LEAT__NUMBER], lease[LEAT__NUMBER];
@@ -112,8 +128,13 @@ static leat_code ask(leat__reaper *r, leat_conn *conn, turn *t, leat_error *err)
                           leat_str(t->elsewhere ? "3" : t->events),
                           leat_str(r->nonce), leat__arg_int(lease, t->lease_ms),
                           leat_str(t->told ? "1" : "0") };
-    return leat__script_send(conn, t->profile->expire, keys, n, args, 5,
-                             &(leat_send_opts){ on_expired, t, 0 }, err);
+    leat_code rc = leat__script_send(conn, t->profile->expire, keys, n, args, 5,
+                                     &(leat_send_opts){ on_expired, t, 0 },
+                                     err);
+    if (rc != LEAT_OK || !t->repair)
+        return rc;
+    return leat__script_send(conn, t->profile->repair, keys, n, &args[1], 1,
+                             &(leat_send_opts){ on_repaired, t, 0 }, err);
 }
 
 /* True: the server answered. */
@@ -128,6 +149,12 @@ static bool ask_all(leat__reaper *r, turn *t, size_t n)
         rc = leat_conn_drain(conn, 0, &e);
     leat_client_return(r->client, conn);
     for (size_t i = 0; rc == LEAT_OK && i < n; i++) {
+        if (t[i].repaired > 0)
+            leat__log(
+                &r->client->opts.log, LEAT_LOG_WARN,
+                "reaper: %lld messages of %.*s stood nowhere and were put "
+                "back",
+                (long long)t[i].repaired, (int)t[i].due.n, t[i].due.p);
         e = t[i].err;
         rc = e.code;
     }
@@ -150,7 +177,11 @@ static size_t collect_locked(leat__reaper *r, turn *t, int64_t now)
                          .elsewhere = s->elsewhere > 0,
                          .limit = LIMIT,
                          .lease_ms = LEASE_MS,
-                         .told = s->told };
+                         .told = s->told,
+                         .repair = s->ours && s->profile->repair &&
+                                   s->repair_ns <= now };
+        if (t[n - 1].repair)
+            s->repair_ns = now + REPAIR_MS * INT64_C(1000000);
         snprintf(t[n - 1].prefix, sizeof t->prefix, "%s", s->prefix);
         s->told = false;
         s->near = s->elsewhere == 0;

@@ -48,8 +48,8 @@ leat_code leat__bundle_prove(leat_conn *c, leat_bytes key,
 
 /* Which connection this slot's commands go over now: never the same number for
  * two connections of a bundle.  0: none, or the slot is moving; a node that is
- * not connected is connected to, for the next time.  Of a plain connection it is
- * always the same. */
+ * not connected is connected to, for the next time.  Of a plain connection it
+ * is always the same. */
 uint64_t leat__conn_route(leat_conn *c, int slot);
 
 /* What is sent from now on goes over this route or is refused with a retriable

@@ -5,12 +5,11 @@
  *             of them said
  *   known     the master that was verified last, shared by all threads
  *
- * A dial asks one sentinel after another until an answer can be followed (see
+ * A dial asks one sentinel after another until most agree (see
  * leat__sentinel_choose), dials the server and has it say that it is a master.
- * Where that fails the next answer is tried; an address that was dialled in
- * vain is not dialled again because another sentinel names it too.  The first
- * time, when nothing is known, all are asked: one that was cut off may name a
- * master that still believes in itself.
+ * Where that fails, or they do not agree, the dial fails: whoever waits for a
+ * connection asks again.  The first time, when nothing is known, all are asked:
+ * one that was cut off may name a master that still believes in itself.
  *
  * Who answered well is asked first the next time, who did not last.  Each has
  * only its share of the time, so that a dead one does not use up the others'.
@@ -435,6 +434,33 @@ static leat_conn *follow(leat__sentinel *s, struct round *r, size_t k,
     return conn;
 }
 
+/* Answers came, and most of them did not agree. */
+static leat_code explain_split(const leat__sentinel *s, const struct round *r,
+                               leat_error *err)
+{
+    size_t named = 0;
+    for (size_t i = 0; i < r->asked; i++)
+        named += r->said[i].said == LEAT__SENTINEL_NAMED;
+    return leat__fail(err, LEAT_ECONN,
+                      "the %zu sentinels that answer do not agree on the "
+                      "master of '%s', wait for them",
+                      named, service(s));
+}
+
+static bool differ(const struct round *r)
+{
+    const leat__sentinel_answer *first = NULL;
+    for (size_t i = 0; i < r->asked; i++) {
+        const leat__sentinel_answer *a = &r->said[i];
+        if (a->said != LEAT__SENTINEL_NAMED)
+            continue;
+        if (first && !leat__address_same(&first->at, &a->at))
+            return true;
+        first = a;
+    }
+    return false;
+}
+
 /* Answers came, and none of them could be followed. */
 static leat_code explain_old(const leat__sentinel *s, const struct round *r,
                              leat_error *err)
@@ -461,7 +487,7 @@ static leat_code explain(const leat__sentinel *s, const struct round *r,
         return err->code;
     }
     if (somebody_named(r))
-        return explain_old(s, r, err);
+        return differ(r) ? explain_split(s, r, err) : explain_old(s, r, err);
     if (r->nobody == r->n)
         return leat__fail(err, LEAT_ENOENT,
                           "no sentinel knows the service '%s', check the name "

@@ -129,25 +129,64 @@ static bool names_known(const leat__sentinel_known *known,
            leat__address_same(&known->at, &a->at);
 }
 
+static size_t votes(const leat__sentinel_answer *a, size_t n,
+                    const leat__address *at, int64_t epoch)
+{
+    size_t v = 0;
+    for (size_t i = 0; i < n; i++)
+        v += a[i].said == LEAT__SENTINEL_NAMED && a[i].epoch >= epoch &&
+             leat__address_same(&a[i].at, at);
+    return v;
+}
+
+/* The answer with the highest epoch that most of them stand for, or n: one
+ * alone moves neither the address nor the epoch. */
+static size_t agreed(const leat__sentinel_answer *a, size_t n, size_t voters)
+{
+    size_t best = n;
+    for (size_t i = 0; i < n; i++)
+        if (a[i].said == LEAT__SENTINEL_NAMED &&
+            2 * votes(a, n, &a[i].at, a[i].epoch) > voters &&
+            (best == n || a[i].epoch > a[best].epoch))
+            best = i;
+    return best;
+}
+
+/* They differ, and there is no most: the known master stays unless somebody
+ * knows of a later one. */
+static size_t stays(const leat__sentinel_known *known,
+                    const leat__sentinel_answer *a, size_t n)
+{
+    size_t same = n;
+    for (size_t i = 0; i < n; i++) {
+        if (a[i].said != LEAT__SENTINEL_NAMED || a[i].tried)
+            continue;
+        if (!names_known(known, &a[i]) && a[i].epoch > known->epoch)
+            return n;
+        if (same == n && names_known(known, &a[i]))
+            same = i;
+    }
+    return same;
+}
+
 size_t leat__sentinel_choose(const leat__sentinel_known *known,
                              const leat__sentinel_answer *a, size_t n,
                              size_t sentinels)
 {
-    size_t best = n, same = n, answered = 0;
+    size_t answered = 0;
     bool vouched = false;
     for (size_t i = 0; i < n; i++) {
         answered += a[i].said == LEAT__SENTINEL_NAMED;
         vouched |= names_known(known, &a[i]);
-        if (a[i].said != LEAT__SENTINEL_NAMED || a[i].tried)
-            continue;
-        if (same == n && names_known(known, &a[i]))
-            same = i;
-        if (best == n || a[i].epoch > a[best].epoch)
-            best = i;
     }
-    if (best == n || !known->is || a[best].epoch > known->epoch)
+    bool all = n >= sentinels;
+    size_t best = agreed(a, n, all ? answered : sentinels);
+    if (best == n)
+        return all ? stays(known, a, n) : n;
+    if (a[best].tried)
+        return n;
+    if (!known->is || names_known(known, &a[best]) ||
+        a[best].epoch > known->epoch)
         return best;
-    if (same != n)
-        return same;
     return !vouched && 2 * answered > sentinels ? best : n;
 }

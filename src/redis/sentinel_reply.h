@@ -51,13 +51,15 @@ size_t leat__sentinel_read_replicas(const leat_reply *r, leat_node *out,
 
 leat__sentinel_role leat__sentinel_read_role(const leat_reply *r);
 
-/* Which of n answers to follow, of a service with so many sentinels; n: none.
+/* Which of n answers to follow, of a service with so many sentinels; n: none
+ * yet, ask the others, or all of them again a little later.
  *
- * The highest epoch wins, for each failover has a higher one, and with equal
- * epochs the known master stays.  An older epoch than the known one comes from
- * a sentinel that has missed something: it is followed only when nobody names
- * the known master any more and most sentinels answered (they were set up
- * anew). */
+ * Most must agree: of all sentinels while some were not asked, then of those
+ * that named somebody.  So one that lies, or is behind, moves nobody, whatever
+ * its epoch.  Right after a failover they differ for a second or two; then the
+ * known master stays unless one of them knows of a later one.  An older epoch
+ * than the known one is followed only when nobody names the known master any
+ * more and most sentinels answered (they were set up anew). */
 size_t leat__sentinel_choose(const leat__sentinel_known *known,
                              const leat__sentinel_answer *a, size_t n,
                              size_t sentinels);

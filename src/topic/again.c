@@ -9,8 +9,8 @@
  *   retryGroup         the group that failed, for which alone it is
  *
  * Headers are anybody's to write, so an entry that is to be so read begins with
- * the field "@again", the group's name, which no codec makes of a header.  A dead
- * letter of it is without.
+ * the field "@again", the group's name, which no codec makes of a header.  A
+ * dead letter of it is without.
  *
  * It waits as a delayed message does and comes at the end of the log; the step
  * `again` of move.lua does both at once.  Other groups pass it when they read

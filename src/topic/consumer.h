@@ -3,6 +3,7 @@
  *
  *   source.c   opening and closing, the table of a leat_source
  *   drive.c    who drives: the thread in a call, or the background thread
+ *   heard.c    what a beat says of the group: another incarnation, settings
  *   member.c   carries out what the group's state machine decides
  *   read.c     reads the logs of owned partitions into their windows
  *   verify.c   finds out whether a log is the one that was read from
@@ -203,6 +204,8 @@ struct part {
     int64_t save_at_ns;     /* when they must go                        */
     int64_t retry_ns;       /* not before: the server refused something */
     bool draining, drained; /* to be handed over; told so               */
+    leat_order order;       /* in force since it was taken              */
+    bool reordering;        /* it drains, to be taken in another order  */
     bool unsure;            /* whether the lease is still ours          */
     bool gone;              /* not ours any more, to be swept           */
     leat_assign gone_how;
@@ -222,6 +225,7 @@ struct part {
     leat__id begin;   /* where the group started                  */
     leat__id reached; /* by our last lease, if there was one      */
     bool was_ours;    /* then there is one                        */
+    bool anew;        /* it was a group's that is gone            */
     bool told_loss;   /* with the lease that is taken anew        */
     bool doubtful;    /* whether this is the log that was read, see */
     bool verifying;   /* verify.c; asked just now                 */
@@ -274,7 +278,7 @@ struct consumer {
     leat__group_facts facts;   /* of the group */
     char start[LEAT__ID_TEXT]; /* of a new group */
     leat_bytes from;           /* the topic's name */
-    leat__key members, beats_key, paused_key;
+    leat__key members, beats_key, paused_key, group_key;
     char nonce[LEAT__NONCE_TEXT + 1];
     consumer_meters meters;
     consumer_counts counts;
@@ -292,6 +296,7 @@ struct consumer {
     bool thread_started;
     _Atomic int64_t safe_until_ns;      /* as the group says         */
     _Atomic int64_t safe_until_boot_ns; /* with time asleep     */
+    _Atomic int64_t lease_ms;           /* as in opts, for all threads */
     uint64_t beats;                     /* answered, under lock      */
     atomic_bool beat_wanted;
 
@@ -715,5 +720,16 @@ static inline void leat__read_done(part *p)
     if (leat__window_suspects(p->window) > 0)
         leat__settle_suspects(p);
 }
+
+/* ---- heard.c ---------------------------------------------------------- */
+
+typedef struct leat__heard {
+    bool any; /* the group is there                                          */
+    leat__group_facts facts;
+    int64_t judge_ms; /* 0: as the lease                                     */
+} leat__heard;
+
+void leat__heard_field(leat__heard *h, leat_bytes name, leat_bytes value);
+void leat__heard_take(consumer *c, const leat__heard *h);
 
 #endif

@@ -238,7 +238,7 @@ static inline handed *get_handed(consumer *c)
 
 static inline uint64_t lane_of(const part *p, uint64_t lane)
 {
-    if (p->c->opts.order == LEAT_ORDER_PARTITION)
+    if (p->order == LEAT_ORDER_PARTITION)
         return (uint64_t)p->index + 1;
     return lane;
 }

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "topic/look.h"
 #include "topic/members.h"
+#include "topic/settings.h"
 #include "topic/tally.h"
 
 #include <stdlib.h>
@@ -173,6 +174,25 @@ static leat_code fill(look *l, leat_error *err)
     return code;
 }
 
+static leat_code read_settings(look *l, leat_error *err)
+{
+    leat__key key;
+    const leat_reply *r = NULL;
+    leat_bytes argv[2 + LEAT__SETTINGS] = { leat_str("HMGET") };
+    leat__key_group(&key, l->t.prefix, l->t.name, l->group);
+    argv[1] = leat__key_bytes(&key);
+    for (size_t i = 0; i < LEAT__SETTINGS; i++)
+        argv[2 + i] = leat_str(leat__settings_name(i));
+    leat_code code = leat_conn_call(l->conn, argv, 2 + LEAT__SETTINGS, NULL, &r,
+                                    err);
+    if (code != LEAT_OK)
+        return code;
+    for (size_t i = 0; i < LEAT__SETTINGS && i < leat_reply_len(r); i++)
+        (void)leat__settings_read(&l->x->pub.settings, leat__settings_name(i),
+                                  leat_reply_bytes(leat_reply_at(r, i)));
+    return LEAT_OK;
+}
+
 static leat_code read_group(look *l, leat_error *err)
 {
     l->conn = leat_client_lend(l->t.client, LEND_MS, err);
@@ -181,6 +201,8 @@ static leat_code read_group(look *l, leat_error *err)
     group_info *x = l->x;
     l->tallies = (leat__tallies){ .topic = &l->t, .conn = l->conn };
     leat_code code = leat__group_there(&l->t, l->conn, l->group, l->x->u, err);
+    if (code == LEAT_OK)
+        code = read_settings(l, err);
     if (code == LEAT_OK)
         code = leat__look_all(&l->t, l->conn, l->group, &x->arena, x->looks,
                               err);

@@ -288,6 +288,13 @@ leat_code leat__group_beat_done(leat__group *g, int64_t sent_ns, int64_t now_ns,
     return LEAT_OK;
 }
 
+void leat__group_lease(leat__group *g, int64_t lease_ns, int64_t judge_ns)
+{
+    assert(lease_ns > 0 && judge_ns >= lease_ns);
+    g->o.lease_ns = lease_ns;
+    g->view.lease_ns = judge_ns;
+}
+
 void leat__group_beat_failed(leat__group *g, int64_t now_ns)
 {
     g->now_ns = now_ns;

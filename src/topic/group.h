@@ -119,6 +119,9 @@ void leat__group_hand_failed(leat__group *g, uint32_t p, int64_t now_ns);
 void leat__group_fenced(leat__group *g, uint32_t p, uint64_t epoch,
                         int64_t now_ns);
 
+/* Our lease is another from the next beat on, and that by which we judge. */
+void leat__group_lease(leat__group *g, int64_t lease_ns, int64_t judge_ns);
+
 /* Somebody said that the group changed: look soon. */
 void leat__group_hint(leat__group *g, int64_t now_ns);
 

@@ -5,6 +5,7 @@
  *   leat:{<t>}:group:<g>      hash   u       incarnation, 64 random bits
  *                                    joined  "1": it is noted beside all logs
  *                                    gone    "1": it is being removed
+ *                                    and what its members share: settings.c
  *   leat:{<t>/<i>}:joined     hash   group -> incarnation
  *
  *   unknown --enter.lua--> known --joined.lua of each log, whole.lua--> joined
@@ -24,7 +25,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LEND_MS = 10000 };
+enum { LEND_MS = 10000, FACTS = 3 };
 
 leat_code leat__incarnation_new(char out[LEAT__INCARNATION + 1],
                                 leat_error *err)
@@ -42,12 +43,13 @@ typedef struct joining {
     const char *group;
     leat__key groups, key;
     bool joined;
+    const leat_group_settings *set;
     leat__group_facts *out;
 } joining;
 
 static leat_code read_facts(joining *x, const leat_reply *r, leat_error *err)
 {
-    if (leat_reply_len(r) != 3)
+    if (leat_reply_len(r) != FACTS + LEAT__SETTINGS)
         return leat__fail(err, LEAT_EPROTO, "the group was answered strangely");
     leat_bytes state = leat_reply_bytes(leat_reply_at(r, 0));
     leat_bytes u = leat_reply_bytes(leat_reply_at(r, 1));
@@ -64,6 +66,10 @@ static leat_code read_facts(joining *x, const leat_reply *r, leat_error *err)
         memcpy(x->out->u, u.p, u.n);
     x->out->u[u.n] = '\0';
     x->joined = leat_reply_bytes(leat_reply_at(r, 2)).n > 0;
+    for (size_t i = 0; i < LEAT__SETTINGS; i++)
+        (void)leat__settings_read(
+            &x->out->set, leat__settings_name(i),
+            leat_reply_bytes(leat_reply_at(r, FACTS + i)));
     return LEAT_OK;
 }
 
@@ -74,15 +80,23 @@ static leat_code enter(joining *x, leat_error *err)
     const leat__script *s = &leat__script_topic_enter;
     char u[LEAT__INCARNATION + 1];
     leat_reply *r = NULL;
+    enum { WORDS = 7 };
+    char text[LEAT__SETTINGS][LEAT__SETTING_TEXT];
+    leat_bytes argv[WORDS + 2 * LEAT__SETTINGS] = { leat_str("EVAL"),
+                                                    leat_mem(s->body,
+                                                             s->body_size),
+                                                    leat_str("2"),
+                                                    leat__key_bytes(&x->groups),
+                                                    leat__key_bytes(&x->key),
+                                                    leat_str(x->group),
+                                                    leat_str("") };
+    leat__settings_pairs(x->set, argv + WORDS, text);
     leat_code rc = leat__incarnation_new(u, err);
+    argv[WORDS - 1] = leat_str(u);
     if (rc == LEAT_OK)
-        rc = leat_client_call(
-            x->topic->client,
-            LEAT_ARGS(leat_str("EVAL"), leat_mem(s->body, s->body_size),
-                      leat_str("2"), leat__key_bytes(&x->groups),
-                      leat__key_bytes(&x->key), leat_str(x->group),
-                      leat_str(u)),
-            &(leat_call_opts){ .idempotent = true }, &r, err);
+        rc = leat_client_call(x->topic->client, argv,
+                              WORDS + 2 * LEAT__SETTINGS,
+                              &(leat_call_opts){ .idempotent = true }, &r, err);
     if (rc == LEAT_OK)
         rc = read_facts(x, r, err);
     leat_reply_free(r);
@@ -153,11 +167,12 @@ static leat_code note(const joining *x, leat_error *err)
 }
 
 leat_code leat__group_join(leat_topic *t, const char *group,
+                           const leat_group_settings *set,
                            leat__group_facts *out, leat_error *err)
 {
-    joining x = { .topic = t, .group = group, .out = out };
+    joining x = { .topic = t, .group = group, .set = set, .out = out };
     leat_error e = { 0 };
-    *out = (leat__group_facts){ 0 };
+    *out = (leat__group_facts){ .set = *set };
     leat__key_groups(&x.groups, t->prefix, t->name);
     leat__key_group(&x.key, t->prefix, t->name, group);
     leat_code rc = enter(&x, &e);

@@ -4,16 +4,18 @@
 #ifndef LEAT_TOPIC_JOIN_H
 #define LEAT_TOPIC_JOIN_H
 
-#include "topic/topic.h"
+#include "topic/settings.h"
 
 /* What a group is. */
 typedef struct leat__group_facts {
-    char u[LEAT__INCARNATION + 1]; /* ""; an earlier version made it       */
+    char u[LEAT__INCARNATION + 1]; /* "": an earlier version made it       */
+    leat_group_settings set;
 } leat__group_facts;
 
-/* Make the group unless it is there, and note it beside every log.  LEAT_EBUSY:
- * it is being removed. */
+/* Make the group unless it is there, with these settings unless it has some,
+ * and note it beside every log.  LEAT_EBUSY: it is being removed. */
 leat_code leat__group_join(leat_topic *t, const char *group,
+                           const leat_group_settings *set,
                            leat__group_facts *out, leat_error *err);
 
 /* 64 random bits in hexadecimal. */

@@ -56,7 +56,8 @@ static void forget(part *p)
     c->owned[p->owned_at] = last;
     last->owned_at = p->owned_at;
     p->reached = leat__window_cursor(p->window);
-    p->was_ours = true;
+    p->was_ours = !p->anew;
+    p->anew = false;
     while (leat__window_clear(p->window, &held)) {
         c->in_rings--;
         if (held)
@@ -236,7 +237,10 @@ static leat_code load(part *p, const leat_reply *r, uint64_t *epoch,
     if (*epoch > p->c->highest)
         p->c->highest = *epoch;
     tell_fallen(p, nth(r, 8), nth(r, 9));
-    p->window = leat__window_new(window_size(p->c), p->c->opts.order, err);
+    leat_group_settings in_force = { .order = p->c->opts.order };
+    (void)leat__settings_read(&in_force, "order", nth(r, 12));
+    p->order = in_force.order;
+    p->window = leat__window_new(window_size(p->c), p->order, err);
     if (!p->window)
         return LEAT_ENOMEM;
     leat_code rc = leat__window_load(p->window, &s, err);
@@ -259,8 +263,9 @@ static void begin(part *p, uint64_t epoch)
     p->save_at_ns = INT64_MAX;
     p->retry_ns = 0;
     p->draining = p->drained = p->caught_up = p->unsure = false;
+    p->reordering = false;
     p->taught = p->move_taught = false;
-    p->lanes_known = c->opts.order == LEAT_ORDER_NONE;
+    p->lanes_known = p->order == LEAT_ORDER_NONE;
     p->lane_last = 0;
     p->lanes_at_ns = p->kept.at_ns = 0;
     leat__tend_begin(p);
@@ -350,9 +355,10 @@ static leat_code send_take(consumer *c, const leat__group_action *a,
                                     : leat_mem("", 0),
                                 leat_str(a->superseded ? "superseded" : "dead"),
                                 leat_str(c->facts.u),
-                                leat__arg_int(highest, (int64_t)c->highest) };
-    return leat__script_send(c->cmd, &leat__script_topic_take, keys, 7, args, 9,
-                             &(leat_send_opts){ .fn = on_taken, .arg = p },
+                                leat__arg_int(highest, (int64_t)c->highest),
+                                leat_str(leat__order_name(c->opts.order)) };
+    return leat__script_send(c->cmd, &leat__script_topic_take, keys, 7, args,
+                             10, &(leat_send_opts){ .fn = on_taken, .arg = p },
                              err);
 }
 
@@ -399,7 +405,15 @@ static void drain(consumer *c, uint32_t index, bool yes)
     if (!p || !leat__part_owned(p))
         return;
     p->draining = yes;
-    p->drained = false;
+    p->drained = p->reordering = false;
+}
+
+/* Nothing of it is out: it is taken anew, in the order of the group. */
+static void reordered(part *p)
+{
+    uint64_t epoch = leat__part_epoch(p);
+    end(p, LEAT_REVOKED);
+    leat__group_fenced(p->c->machine, p->index, epoch, leat__now_ns());
 }
 
 static void look_for_drained(consumer *c, int64_t now_ns)
@@ -408,6 +422,10 @@ static void look_for_drained(consumer *c, int64_t now_ns)
         part *p = c->owned[i];
         if (!p->draining || p->drained || p->gone || !leat__save_clean(p))
             continue;
+        if (p->reordering) {
+            reordered(p);
+            continue;
+        }
         p->drained = true;
         leat__group_drained(c->machine, p->index, now_ns);
     }
@@ -441,6 +459,7 @@ static leat_code read_records(consumer *c, const leat_reply *r, size_t *count,
 {
     size_t n = leat_reply_len(r) / 2;
     bool paused = false;
+    leat__heard heard = { .facts = c->facts };
     *count = 0;
     leat_code rc = grow_records(c, n, err);
     if (rc != LEAT_OK)
@@ -455,9 +474,13 @@ static leat_code read_records(consumer *c, const leat_reply *r, size_t *count,
             ++*count;
         } else if (leat_bytes_eq(leat_reply_bytes(at), leat_str("paused"))) {
             paused = true;
+        } else {
+            leat__heard_field(&heard, leat_reply_bytes(at),
+                              leat_reply_bytes(text));
         }
     }
     pause_group(c, paused);
+    leat__heard_take(c, &heard);
     return LEAT_OK;
 }
 
@@ -565,7 +588,8 @@ static leat_code send_beat(consumer *c, const leat__group_action *a,
     char lease[LEAT__NUMBER];
     const leat_bytes keys[] = { leat__key_bytes(&c->members),
                                 leat__key_bytes(&c->beats_key),
-                                leat__key_bytes(&c->paused_key) };
+                                leat__key_bytes(&c->paused_key),
+                                leat__key_bytes(&c->group_key) };
     const leat_bytes args[] = { leat_str(c->nonce), a->record,
                                 leat_str(MEMBERS_KEEP),
                                 leat__arg_int(lease, c->opts.lease_ms) };
@@ -575,7 +599,7 @@ static leat_code send_beat(consumer *c, const leat__group_action *a,
     leat__gap_step(c);
     c->beat_sent_ns = now_ns;
     c->beat_sent_boot_ns = leat__boot_ns();
-    return leat__script_send(c->cmd, &leat__script_topic_beat, keys, 3, args, 4,
+    return leat__script_send(c->cmd, &leat__script_topic_beat, keys, 4, args, 4,
                              &(leat_send_opts){ .fn = on_beat, .arg = c }, err);
 }
 

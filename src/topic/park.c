@@ -212,7 +212,7 @@ static void take_page(part *p, const leat_reply *r)
         }
         p->lane_last = lane;
         p->halted |= lane == LEAT__LANE_STAR &&
-                     p->c->opts.order == LEAT_ORDER_PARTITION;
+                     p->order == LEAT_ORDER_PARTITION;
     }
     p->lanes_known = leat_reply_int(leat_reply_at(r, 0)) == 0;
 }

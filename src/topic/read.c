@@ -30,9 +30,9 @@ enum {
 
 /* ---- what came -------------------------------------------------------- */
 
-static uint64_t lane(const consumer *c, const leat__held *h)
+static uint64_t lane(const part *p, const leat__held *h)
 {
-    return c->opts.order == LEAT_ORDER_KEY ? leat__lane_of(h->msg->key) : 0;
+    return p->order == LEAT_ORDER_KEY ? leat__lane_of(h->msg->key) : 0;
 }
 
 /* It is another group's. */
@@ -59,7 +59,7 @@ void leat__read_into(part *p, leat__held *h)
         pass(p, h);
         return;
     }
-    leat__entry *e = leat__window_push(p->window, h->id, lane(c, h), h);
+    leat__entry *e = leat__window_push(p->window, h->id, lane(p, h), h);
     c->in_rings++;
     if (!e)
         leat__held_drop(h);

@@ -80,9 +80,9 @@ static leat__step *step_of(handed *h, leat__step_what what, uint32_t n,
     return s;
 }
 
-static uint64_t lane_of_log(const consumer *c, const handed *h)
+static uint64_t lane_of_log(const part *p, const handed *h)
 {
-    switch (c->opts.order) {
+    switch (p->order) {
     case LEAT_ORDER_PARTITION:
         return LEAT__LANE_STAR;
     case LEAT_ORDER_KEY:
@@ -98,7 +98,7 @@ static void back(handed *h, int64_t since_ns)
 {
     part *p = h->part;
     if (!h->kept && p->blocks.count > 0)
-        leat__park_back(p, lane_of_log(p->c, h), since_ns);
+        leat__park_back(p, lane_of_log(p, h), since_ns);
 }
 
 /* ---- dead letters ----------------------------------------------------- */
@@ -210,7 +210,7 @@ static void keep(handed *h, leat__step *s, int64_t since_ns)
         leat__settle_add(p, s, since_ns);
         return;
     }
-    s->lane = lane_of_log(p->c, h);
+    s->lane = lane_of_log(p, h);
     if (s->lane)
         leat__park(p, s, since_ns);
     else
@@ -272,7 +272,7 @@ static void failed(handed *h, int64_t since_ns)
 static bool lane_stands(const handed *h)
 {
     const part *p = h->part;
-    return p->c->opts.order == LEAT_ORDER_KEY && p->blocks.count > 0 &&
+    return p->order == LEAT_ORDER_KEY && p->blocks.count > 0 &&
            h->entry->lane != 0 && leat__blocks_find(&p->blocks, h->entry->lane);
 }
 

@@ -22,8 +22,6 @@
 enum {
     BATCH = 100,
     IN_FLIGHT = 1000,
-    LEASE_MS = 15000,
-    LEASE_MIN_MS = 300,
     BLOCK_MS = 1000,
     DRAIN_MS = 30000,
     OPEN_MS = 5000,
@@ -200,8 +198,9 @@ static leat_code extend(leat_source *s, leat_delivery *const *d, size_t n,
 {
     consumer *c = (consumer *)s;
     int64_t now = leat__now_ns(), want = ms * 2 / 3 * 1000000;
-    if (want > c->opts.lease_ms * 1000000 * 2 / 3)
-        want = c->opts.lease_ms * 1000000 * 2 / 3;
+    int64_t lease = atomic_load(&c->lease_ms);
+    if (want > lease * 1000000 * 2 / 3)
+        want = lease * 1000000 * 2 / 3;
     leat_code rc = LEAT_OK;
     if (leat__lease_left_ns(c) < want)
         rc = await_beat(c, now + ms * 1000000 / 3, err);
@@ -436,7 +435,8 @@ static leat_code check_opts(const leat_topic_source_opts *o, leat_error *err)
         rc = check_range("max_partitions", o->max_partitions, 0,
                          LEAT_PARTITIONS_MAX, err);
     if (rc == LEAT_OK)
-        rc = check_range("lease_ms", o->lease_ms, LEASE_MIN_MS, 86400000, err);
+        rc = check_range("lease_ms", o->lease_ms, LEAT__LEASE_LEAST_MS,
+                         86400000, err);
     if (rc == LEAT_OK)
         rc = check_range("block_ms", o->block_ms, 1, 86400000, err);
     if (rc == LEAT_OK)
@@ -456,7 +456,7 @@ static void fill_opts(consumer *c, const leat_topic_source_opts *given)
         *o = *given;
     o->batch = o->batch ? o->batch : BATCH;
     o->max_in_flight = o->max_in_flight ? o->max_in_flight : IN_FLIGHT;
-    o->lease_ms = o->lease_ms ? o->lease_ms : LEASE_MS;
+    o->lease_ms = o->lease_ms ? o->lease_ms : LEAT__LEASE_MS;
     o->block_ms = o->block_ms ? o->block_ms : BLOCK_MS;
     o->drain_ms = o->drain_ms ? o->drain_ms : DRAIN_MS;
     c->log = o->log.fn ? o->log : c->topic->opts.log;
@@ -500,6 +500,7 @@ static leat_code init_names(consumer *c, const char *group,
     leat__key_members(&c->members, t->prefix, t->name, c->group);
     leat__key_beats(&c->beats_key, t->prefix, t->name, c->group);
     leat__key_paused(&c->paused_key, t->prefix, t->name, c->group);
+    leat__key_group(&c->group_key, t->prefix, t->name, c->group);
     return LEAT_OK;
 }
 
@@ -528,11 +529,24 @@ static leat_code init_machine(consumer *c, const leat__nonce *self, bool stable,
     return c->machine ? LEAT_OK : LEAT_ENOMEM;
 }
 
+/* What the members of the group share is the group's from here on. */
+static leat_code enter(consumer *c, const leat_topic_source_opts *asked,
+                       leat_error *err)
+{
+    const leat_group_settings mine = leat__settings_of(&c->opts);
+    leat_code rc = leat__group_join(c->topic, c->group, &mine, &c->facts, err);
+    if (rc == LEAT_OK && asked)
+        rc = leat__settings_agree(asked, &c->facts.set, c->topic->name,
+                                  c->group, err);
+    if (rc == LEAT_OK)
+        leat__settings_apply(&c->facts.set, &c->opts);
+    atomic_store(&c->lease_ms, c->opts.lease_ms);
+    return rc;
+}
+
 static leat_code join(consumer *c, leat_error *err)
 {
-    leat_code rc = leat__group_join(c->topic, c->group, &c->facts, err);
-    if (rc != LEAT_OK)
-        return rc;
+    leat_code rc = LEAT_OK;
     c->cmd = leat_client_lend(c->client, OPEN_MS, err);
     if (!c->cmd)
         return err->code;
@@ -571,6 +585,8 @@ static leat_code init(consumer *c, const char *group,
     if (rc == LEAT_OK)
         rc = check_start(c->start, sizeof c->start, err);
     if (rc == LEAT_OK)
+        rc = enter(c, o, err);
+    if (rc == LEAT_OK)
         rc = init_memory(c, err);
     if (rc == LEAT_OK)
         rc = init_machine(c, &self, o && o->name, err);
@@ -603,7 +619,7 @@ leat_source *leat_topic_source(leat_topic *t, const char *group,
     c->backoff = (leat__backoff){ .base_ms = 10, .cap_ms = 1000 };
     if (init(c, group, opts, err) != LEAT_OK)
         goto fail;
-    c->base.ordered = c->opts.order != LEAT_ORDER_NONE;
+    c->base.ordered = true; /* without lanes nothing is */
     if (leat__thread_start(&c->thread, "leat-topic", leat__drive_background, c,
                            err) != LEAT_OK)
         goto fail;

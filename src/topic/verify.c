@@ -16,8 +16,8 @@
  *
  * While it is in doubt nothing of it is read, handed out or saved.  One script
  * for each partition, all in one go.  With a lease that has read nothing the
- * position is the cursor, and a server that knows the lease knows the log it was
- * taken with.
+ * position is the cursor, and a server that knows the lease knows the log it
+ * was taken with.
  *
  * Reads count only where they come from the server that the commands go to:
  * whatever reads is dropped before the commands go elsewhere, and made anew

@@ -85,7 +85,8 @@ static void not_connected(leat__wait *w, const leat_error *e)
 }
 
 /* What it reads counts if it leads to the server of our commands; whether that
- * is still the same one is asked once more, now that this connection is made. */
+ * is still the same one is asked once more, now that this connection is
+ * made. */
 static void check(leat__wait *w)
 {
     leat_error e;

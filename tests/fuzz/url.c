@@ -88,6 +88,31 @@ static void look_for_secret(const char *head, const uint8_t *data, size_t n)
         check(!strstr(err.msg, "canary"));
 }
 
+/* Each secret lies in the text, behind the one before; and one in a parameter
+ * is always found, whatever stands behind it. */
+static void mask(const uint8_t *data, size_t n)
+{
+    static const char head[] = "redis+sentinel://h/s?sentinel_password=canary";
+    char text[512];
+    size_t h = sizeof head - 1, at = 0, from = 0;
+    n = n < sizeof text - h ? n : sizeof text - h;
+    memcpy(text, head, h);
+    if (n > 0)
+        memcpy(text + h, data, n);
+    bool found = false;
+    leat_bytes secret;
+    while ((secret = leat_url_secret(leat_mem(text, h + n), &at)).n > 0) {
+        size_t start = (size_t)((const char *)secret.p - text);
+        check(start >= from && at == start + secret.n && at <= h + n);
+        found = found || (start <= h - 6 && at >= h);
+        from = at;
+    }
+    check(found);
+    at = 0;
+    for (size_t i = 0; leat_url_secret(leat_mem(data, n), &at).n > 0; i++)
+        check(i <= n && at <= n);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     leat__url u;
@@ -99,6 +124,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         check(err.code == LEAT_EINVAL && err.msg[0]);
         check(strlen(err.msg) < sizeof err.msg - 1);
     }
+    mask(data, n);
     look_for_secret("redis://u:s3cr3t-canary", data, n);
     look_for_secret("redis+sentinel://h/s?sentinel_password=s3cr3t-canary",
                     data, n);

@@ -130,8 +130,15 @@ def take(k):
              ["HSET", f"{k}2c", "e", 9, "q", 4, "c", "7-0", "m", "8-0", "n",
               7, "s", "", "t", "", "b", "0-0"]],
             [])):
-        yield (before, [f"{k}{n}", f"{k}{n}c", f"{k}{n}l"],
-               [ME, DEAD, "start", GROUP, KEEP])
+        yield (before, [f"{k}{n}{x}" for x in ("", "c", "l", "j", "k", "d",
+                                               "n")],
+               [ME, DEAD, "start", GROUP, KEEP, "", "dead", "", "key"])
+    c = k + "x"
+    yield ([*log(c + "l"), ["HSET", c + "c", "e", 9, "q", 4, "c", "2-0", "u",
+                            "aa", "o", "key"],
+            ["HSET", c + "j", GROUP, "bb"], ["HSET", c + "k", "1-0", "x"]],
+           [c + x for x in ("", "c", "l", "j", "k", "d", "n")],
+           [ME, "", "start", GROUP, KEEP, "", "dead", "bb", "none"])
 
 
 def save(k):
@@ -143,25 +150,26 @@ def save(k):
 
 
 def pause(k):
-    yield (), [k], [1, "channel"]
-    yield (["SET", k + "p", 1],), [k + "p"], [0, "channel"]
+    yield (), [k, k + "g"], [1, "channel", ""]
+    yield ((["SET", k + "p", 1], ["HSET", k + "h", "u", "aa"]),
+           [k + "p", k + "h"], [0, "channel", "aa"])
 
 
 def seek(k):
     """A live owner is fenced; what is put by goes as well; a new group."""
     for n, (where, drop) in enumerate((("2-0", ""), ("end", 1))):
         c = f"{k}{n}"
-        keys = [c + x for x in ("", "c", "l", "k", "d", "n")]
+        keys = [c + x for x in ("", "c", "l", "k", "d", "n", "j")]
         yield ([*log(c + "l"), ["HSET", c, "o", OTHER, "e", 9, "to", ""],
                 ["HSET", c + "c", "e", 9, "q", 4, "c", "3-0", "m", "4-0", "n",
                  3, "s", "4-0", "t", ""],
                 ["XGROUP", "CREATE", c + "l", GROUP, "3-0"],
                 ["HSET", c + "k", "1-0", "x", "1-0m", "y"],
                 ["ZADD", c + "d", 5, "1-0"], ["ZADD", c + "n", 0, "a/1"]],
-               keys, [where, 2, GROUP, "*", KEEP, "channel", drop])
+               keys, [where, 2, GROUP, "*", KEEP, "channel", drop, ""])
     yield ([*log(k + "xl")], [k + "x" + x for x in
-                              ("", "c", "l", "k", "d", "n")],
-           ["start", "", GROUP, "", KEEP, "channel", ""])
+                              ("", "c", "l", "k", "d", "n", "j")],
+           ["start", "", GROUP, "", KEEP, "channel", "", "aa"])
 
 
 def step(number, what, entry, n=1, f=1, delay=0, error="", lane=""):
@@ -251,7 +259,43 @@ def bounded(k):
 
 
 def enter(k):
-    yield (), [k], [GROUP]
+    """A new group; one that an earlier version made."""
+    yield (), [k, k + "g"], [GROUP, "aa", "lease", 1000, "order", "key"]
+    yield ((["SADD", k + "x", GROUP],), [k + "x", k + "xg"],
+           [GROUP, "aa", "lease", 1000, "order", "key"])
+
+
+def joined(k):
+    yield (), [k], [GROUP, "aa"]
+
+
+def known(k):
+    return (["SADD", k, GROUP],
+            ["HSET", k + "g", "u", "aa", "lease", 15000, "gone", 1])
+
+
+def whole(k):
+    yield known(k), [k, k + "g"], [GROUP, "aa"]
+
+
+def forget(k):
+    yield ((*known(k), ["HSET", k + "m", ME, record(1)],
+            ["HSET", k + "b", ME, "1 2"], ["SET", k + "p", 1]),
+           [k, k + "g", k + "m", k + "b", k + "p"], [GROUP, "aa"])
+
+
+def group_alter(k):
+    yield known(k), [k, k + "g"], [GROUP, "aa", "channel", "lease", 1000,
+                                   "order", "none"]
+
+
+def ungroup(k):
+    yield ([*log(k + "l"), ["XGROUP", "CREATE", k + "l", GROUP, "1-0"],
+            ["HSET", k, GROUP, "aa", "other", ""],
+            ["HSET", k + "c", "c", "1-0", "u", "aa"],
+            ["HSET", k + "k", "1-0", "x"], ["ZADD", k + "d", 5, "1-0"]],
+           [k + x for x in ("", "c", "l", "o", "k", "d", "n")],
+           [GROUP, "aa", 1])
 
 
 def later(k):
@@ -289,7 +333,7 @@ def trim(k):
                 ["HSET", key + "c", "e", 9, "q", 4, "c", at],
                 ["HSET", key + "d", "e", 9, "q", 4, "c", "1-0", "i", 5],
                 ["PEXPIRE", key + "b", KEEP]],
-               [key + "l", key + "b", key + "z", key + "c", key + "e",
+               [key + "l", key + "b", key + "z", key + "j", key + "c", key + "e",
                 *([key + "d", key + "f"] if abandoned == "detach" else [])],
                ["", keep, "never", abandoned, 1000, KEEP, 1000, "",
                 2 if abandoned == "detach" else 1, "here",
@@ -393,6 +437,21 @@ def queue_expire(k):
         *made, *bodies(base, 1, 2), ["HSET", base + "o:busy", "a", "id1"],
         ["ZADD", base + "due", 1, flying(1, group="a"), 2,
          f"d/o/{1:016}/" + entry(2, group="b")]], keys, 100, "2", "", 0, "1")
+
+
+def queue_repair(k):
+    """The second stands nowhere; groups: one is waited for."""
+    base, made, keys = shard(k)
+    yield queue_case(base, [
+        *made, *bodies(base, 1, 2, 3), ["SADD", base + "queues", "o"],
+        ["HSET", base + "o:stat", "sent", 3, "recv", 2],
+        ["RPUSH", base + "o:ready", entry(1)],
+        ["ZADD", base + "due", LATER, flying(3)]], keys, "2")
+    base, made, keys = shard(k + "f", fifo=1)
+    yield queue_case(base, [
+        *made, *bodies(base, 1, 2, 3), ["SADD", base + "queues", "o"],
+        ["HSET", base + "o:busy", "a", "id1"],
+        ["RPUSH", base + "o:g:a", entry(2, group="a")]], keys, "2")
 
 
 def queue_make(k):
@@ -585,15 +644,17 @@ CASES = {
     "queue/ack": queue_ack, "queue/change": queue_change,
     "queue/drop": queue_drop, "queue/expire": queue_expire,
     "queue/make": queue_make, "queue/peek": queue_look(10, "1"),
-    "queue/redrive": queue_redrive, "queue/send": queue_send,
+    "queue/redrive": queue_redrive, "queue/repair": queue_repair, "queue/send": queue_send,
     "queue/send_each": queue_send_each, "queue/stats": queue_look(),
     "queue/take": queue_take,
     "admin/discard": discard, "admin/edit": edit, "admin/replay": replay,
     "admin/republish": republish,
-    "admin/pause": pause, "admin/seek": seek,
+    "admin/pause": pause, "admin/seek": seek, "admin/alter": group_alter,
+    "admin/forget": forget, "admin/gone": whole, "admin/ungroup": ungroup,
     "stream/ack": ack, "stream/autoclaim": autoclaim, "stream/idle": idle,
     "stream/remove": remove, "stream/take": stream_take, "topic/beat": beat,
     "topic/add": bounded, "topic/alter": alter, "topic/bury": bury,
+    "topic/joined": joined, "topic/whole": whole,
     "topic/enter": enter, "topic/hand": hand, "topic/later": later,
     "topic/leave": leave,
     "topic/move": move, "topic/ripe": ripe,

@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import sys
+import time
 
 from cli_bench import ended, main
 from cli_help import LEAT, SECONDS, alive, equal, exits, wait_for
@@ -400,6 +401,24 @@ def a_legacy_stream_is_consumed_as_it_is(b):
     exits(p, 0)
     equal(p.out, "x\n")
     equal(b.lag(topic="bare"), 0)
+
+
+def headers_cost_what_they_are_and_a_program_gets_a_thousand(b):
+    b.send("new", ["x"], "--auto-create", "--codec", "ce", "-t", "t")
+    entry = b.server.call("XRANGE", "leat:{new/0}:log", "-", "+")[0][1]
+    program = b.script('env | grep -c ^LEAT_HEADER_ >>"$T/log"')
+    took = {}
+    for i, many in enumerate((1000, 1100, 140000)):
+        more = [x for k in range(many) for x in (f"h{k}", "1")]
+        b.server.call("XADD", "bare", "*", *entry, *more)
+        before = sum(os.times()[2:4])
+        exits(b.consume("--codec", "ce", "--exec", program, topic="bare", n=1),
+              0)
+        took[many] = sum(os.times()[2:4]) - before
+        count = int(b.lines("log")[i])
+        assert count == many if many == 1000 else 1000 < count <= 1024, count
+    # 140,000 took 15 s when each was looked for among all before it.
+    assert took[140000] < 5, took
 
 
 def what_cannot_be_printed_is_not_acknowledged(b):

@@ -102,7 +102,7 @@ static const char *nth(const leat_reply *r, size_t i)
 
 static const char *taken(const leat_reply *r)
 {
-    assert_int_equal(leat_reply_len(r), 12);
+    assert_int_equal(leat_reply_len(r), 13);
     assert_string_equal(nth(r, 0), "1");
     for (size_t i = 0; i < 7; i++)
         assert_int_equal(leat_reply_kind(leat_reply_at(r, i)),

@@ -381,8 +381,8 @@ static void a_fence_rises_at_a_server_that_lost_the_lease(void **state)
     close_pair(&p);
 }
 
-/* The machine sleeps; others count that time, and nothing is handed out before a
- * heartbeat is answered. */
+/* The machine sleeps; others count that time, and nothing is handed out before
+ * a heartbeat is answered. */
 static _Atomic int64_t slept_ns;
 
 static int64_t boottime(void *arg)
@@ -470,8 +470,9 @@ static void what_is_there_is_not_told_as_taken_away(void **state)
 
 /* ---- steps ------------------------------------------------------------ */
 
-/* So many fail at once that one save cannot carry all.  Those whose step it does
- * not carry are not settled by it: if we die then, somebody has to find them. */
+/* So many fail at once that one save cannot carry all.  Those whose step it
+ * does not carry are not settled by it: if we die then, somebody has to find
+ * them. */
 static void nothing_is_settled_before_a_save_carries_its_step(bool dead)
 {
     enum { N = 150, CARRIED = 100 };

@@ -234,6 +234,7 @@ static leat_source *source_of_two(leat_topic *t, leat_order order)
     add_keyed("orders", 0, "k", "1");
     redisReply *r = redis_raw(server,
                               "XREVRANGE leat:{orders/0}:log + - COUNT 1");
+    redis_do(server, "SADD leat:{orders}:groups g");
     redis_do(server, "HSET leat:{orders/0}:cur:g e 1 c 0-0 b 0-0 m %s",
              r->element[0]->element[0]->str);
     freeReplyObject(r);

@@ -33,9 +33,9 @@
  * What may come twice follows from the records too.  A message is in flight
  * from its delivery until its settlement is saved (SETTLED), its place is given
  * up or lost (OWNER), or its process has ended in order (END).  The run writes
- * down whom it struck, and when (STRIKE); to lose a place that one had is a blow
- * as well.  What was in flight then and was never saved may come once more, and
- * nothing else.
+ * down whom it struck, and when (STRIKE); to lose a place that one had is a
+ * blow as well.  What was in flight then and was never saved may come once
+ * more, and nothing else.
  *
  *   bound       effects of what was in flight when it was struck: so many may
  *               come once more

@@ -43,6 +43,7 @@ enum mutation {
 typedef struct mutate {
     atomic_bool on;
     atomic_uint count;      /* replies that came while on               */
+    int record_fd;          /* all replies are written there, too; 0: nowhere */
     unsigned at, seed;      /* which to change, and how; 0: none        */
     char was[160], is[160]; /* the beginning of both                */
 } mutate;
@@ -209,6 +210,8 @@ static inline void mutate_pass(struct mutate_fd *f, const char *p, size_t n)
 {
     mutate *m = mutating.to;
     unsigned number = 0;
+    if (m->record_fd > 0 && write(m->record_fd, p, n) != (ssize_t)n)
+        abort();
     if (atomic_load(&m->on))
         number = atomic_fetch_add(&m->count, 1) + 1;
     size_t from = f->out.n;

@@ -10,6 +10,7 @@ if redis.call('HEXISTS', KEYS[2], 'gone') == 0 or
    (redis.call('HGET', KEYS[2], 'u') or '') ~= ARGV[2] then
     return 0
 end
+redis.call('SREM', KEYS[1], '') -- may we?  nothing is called so
 redis.call('UNLINK', KEYS[2], KEYS[3], KEYS[4], KEYS[5])
 redis.call('SREM', KEYS[1], ARGV[1])
 return 1

@@ -22,6 +22,7 @@ end
 local cursor = redis.call('HMGET', KEYS[2], 'g', 'c')
 local mirror = ARGV[3] == '1' and
     mirror_is(cursor[1], KEYS[3], ARGV[1], cursor[2])
+redis.call('HDEL', KEYS[1], '') -- may we?  nothing is called so
 redis.call('UNLINK', KEYS[2], KEYS[4], KEYS[5], KEYS[6], KEYS[7])
 redis.call('HDEL', KEYS[1], ARGV[1])
 if mirror == '1' then

@@ -5,6 +5,7 @@
 --        2 beats of the group (hash: nonce -> "<when, ms> <lease, ms>"), for
 --          who looks from outside and has not watched; may be left out
 --        3 since when the group is paused (string); may be left out
+--        4 the group (hash), see join.c; may be left out
 -- ARGV   1 our nonce
 --        2 our record, "1 <beat> <born> <rest>"; born is 0 in the first beats,
 --          then the number we were given; "+<born>" makes the record again
@@ -13,7 +14,8 @@
 --        4 our lease in milliseconds, with KEYS 2
 -- result nonce, record, nonce, record, ...: all members; ours is missing where
 --        it was gone and was not to be made again; then "paused", since when,
---        if it is
+--        if it is; then, of KEYS 4, "." before the name of each field, and its
+--        value, and ".judge", the lease by which others are to be judged
 --
 -- born orders the lives of one name.  It is the server's clock, but above that
 -- of every other record: a clock that ran back makes no new life an old one.
@@ -74,5 +76,16 @@ end
 local out = redis.call('HGETALL', KEYS[1])
 if paused then
     out[#out + 1], out[#out + 2] = 'paused', paused
+end
+-- Until all can know of a shorter lease they are judged by the one before.
+local group = KEYS[4] and redis.call('HGETALL', KEYS[4]) or {}
+local field = {}
+for i = 1, #group, 2 do
+    field[group[i]] = group[i + 1]
+    out[#out + 1], out[#out + 2] = '.' .. group[i], group[i + 1]
+end
+local before, at = tonumber(field.lease_before), tonumber(field.lease_at)
+if before and at and now_us() / 1000 - at < 2 * before then
+    out[#out + 1], out[#out + 2] = '.judge', field.lease_before
 end
 return out

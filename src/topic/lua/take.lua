@@ -9,8 +9,8 @@
 --        2 cursor  hash: e epoch, c last settled position, m read mark,
 --                  n entries ever added up to c ("" unknown), s settled ranges,
 --                  t attempts, q number of the last save, k of the last step,
---                  b c at the start, u incarnation of the group, g as in
---                  mirror.lua, i and x as in trimming.lua
+--                  b c at the start, u incarnation of the group, o order, g
+--                  as in mirror.lua, i and x as in trimming.lua
 --        3 log     stream
 --        4 joined  hash: group -> incarnation, see joined.lua
 --        5 kept    6 due   7 lane   of the group, as in kept.lua
@@ -24,7 +24,8 @@
 --          "superseded"
 --        8 incarnation of the group
 --        9 the highest epoch that we know: ours will be higher
--- result {"1", epoch, c, m, n, s, t, b, f, w, g, h}   it is ours
+--       10 order of the group: what is put by keeps the one it was put by in
+-- result {"1", epoch, c, m, n, s, t, b, f, w, g, h, o}   it is ours
 --             f last id of the log, if that has fallen behind the group, which
 --             was at w; else both ""
 --             g how many entries were trimmed that are not settled, "0" some
@@ -61,6 +62,10 @@ local mirror = mirror_is(redis.call('HGET', KEYS[2], 'g'), KEYS[3], ARGV[4],
                          cur[1])
 if of_another then
     cur = {[6] = cur[6]}
+end
+local order = ARGV[10] or ''
+if redis.call('HLEN', KEYS[5]) > 0 and not of_another then
+    order = redis.call('HGET', KEYS[2], 'o') or order
 end
 
 local function yields(nonce)
@@ -181,17 +186,18 @@ end
 may(KEYS[2], 'HDEL HSET')
 -- First a write that Redis allows when it is full.
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
-redis.call('HSET', KEYS[1], 'o', me, 'e', epoch, 'to', '', 'w', why(),
-           'v', string.format('%.0f', now_us() / 1000))
-redis.call('PEXPIRE', KEYS[1], ARGV[5])
+redis.call('HSET', KEYS[4], ARGV[4], incarnation)
 if of_another then
     redis.call('UNLINK', KEYS[2], KEYS[5], KEYS[6], KEYS[7])
 end
+redis.call('HSET', KEYS[1], 'o', me, 'e', epoch, 'to', '', 'w', why(),
+           'v', string.format('%.0f', now_us() / 1000))
+redis.call('PEXPIRE', KEYS[1], ARGV[5])
 redis.call('HSET', KEYS[2], 'e', epoch, 'q', '0', 'k', '0')
 if incarnation ~= '' then
     redis.call('HSET', KEYS[2], 'u', incarnation)
 end
-redis.call('HSET', KEYS[4], ARGV[4], incarnation)
+redis.call('HSET', KEYS[2], 'o', order)
 redis.call('HDEL', KEYS[2], 'i', 'x')
 if new then
     redis.call('HSET', KEYS[2], 'b', c)
@@ -204,4 +210,4 @@ if mirror == '1' then -- BUSYGROUP says that it is there
     redis.pcall('XGROUP', 'CREATE', KEYS[3], ARGV[4], c, 'MKSTREAM')
 end
 return {'1', epoch, c, m or c, n or '', s or '', t or '', b or '', fell, was,
-        missing, upto}
+        missing, upto, order}

@@ -98,7 +98,7 @@ end
 --#include "redis/may.lua"
 redis.call('HLEN', BODIES)
 for g = 1, groups do
-    redis.call('HLEN', KEYS[2 + 2 * g])
+    redis.call('HLEN', KEYS[3 + 2 * g])
 end
 if most > 0 then
     may(LOG, 'EXISTS HDEL HMGET HSET PTTL XPENDING XRANGE XTRIM ' ..

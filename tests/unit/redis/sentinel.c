@@ -196,27 +196,49 @@ static size_t choose(struct said known, size_t sentinels, size_t n,
            sizeof((struct said[]){ __VA_ARGS__ }) / sizeof(struct said),       \
            (struct said[]){ __VA_ARGS__ })
 
-static void when_nothing_is_known_the_highest_epoch_is_followed(void **state)
+static void most_of_those_that_answer_are_followed(void **state)
 {
     (void)state;
-    assert_int_equal(CHOOSE(0, 0, 3, { 1, 1 }, { 2, 3 }, { 3, 2 }), 1);
-    assert_int_equal(CHOOSE(0, 0, 3, { 0, 0 }, { 2, 0 }), 1);
-    assert_int_equal(CHOOSE(0, 0, 3, { 0, 0 }, { 0, 0 }), 2);
+    assert_int_equal(CHOOSE(0, 0, 3, { 1, 1 }, { 2, 3 }, { 1, 2 }), 0);
+    assert_int_equal(CHOOSE(0, 0, 3, { 0, 0 }, { 2, 0 }, { 0, 0 }), 1);
+    assert_int_equal(CHOOSE(0, 0, 3, { 0, 0 }, { 0, 0 }, { 0, 0 }), 3);
+    assert_int_equal(CHOOSE(0, 0, 1, { 1, 0 }), 0);
+    assert_int_equal(CHOOSE(0, 0, 5, { 1, 1 }, { 1, 1 }, { 1, 1 }), 0);
+}
+
+static void one_alone_moves_nobody_whatever_its_epoch(void **state)
+{
+    (void)state;
+    assert_int_equal(CHOOSE(0, 0, 3, { 9, 99 }, { 1, 1 }, { 1, 1 }), 1);
+    assert_int_equal(CHOOSE(1, 1, 3, { 9, 99 }, { 1, 1 }, { 1, 1 }), 1);
+    assert_int_equal(CHOOSE(1, 1, 3, { 9, 99 }), 1);
+    /* nor the epoch: the next failover would look old */
+    assert_int_equal(CHOOSE(1, 1, 3, { 1, 99 }, { 1, 2 }, { 1, 2 }), 1);
+}
+
+static void without_agreement_nobody_is_followed(void **state)
+{
+    (void)state;
+    assert_int_equal(CHOOSE(0, 0, 3, { 1, 1 }, { 2, 3 }, { 3, 2 }), 3);
+    assert_int_equal(CHOOSE(0, 0, 2, { 1, 1 }, { 2, 3 }), 2);
+    assert_int_equal(CHOOSE(1, 1, 2, { 1, 1 }, { 2, 3 }), 2);
+    assert_int_equal(CHOOSE(0, 0, 5, { 1, 1 }, { 1, 1 }), 2);
 }
 
 static void the_known_master_stays_among_equals(void **state)
 {
     (void)state;
-    assert_int_equal(CHOOSE(2, 4, 3, { 1, 4 }, { 2, 4 }), 1);
-    assert_int_equal(CHOOSE(2, 4, 3, { 1, 4 }, { 2, 3 }), 1);
+    assert_int_equal(CHOOSE(2, 4, 2, { 1, 4 }, { 2, 4 }), 1);
+    assert_int_equal(CHOOSE(2, 4, 2, { 1, 4 }, { 2, 3 }), 1);
     assert_int_equal(CHOOSE(2, 4, 3, { 1, 3 }, { 3, 3 }, { 2, 1 }), 2);
 }
 
 static void a_newer_one_replaces_it(void **state)
 {
     (void)state;
-    assert_int_equal(CHOOSE(2, 4, 3, { 2, 4 }, { 1, 5 }, { 2, 4 }), 1);
-    assert_int_equal(CHOOSE(2, 4, 3, { 1, 5 }), 0);
+    assert_int_equal(CHOOSE(2, 4, 3, { 2, 4 }, { 1, 5 }, { 1, 5 }), 1);
+    assert_int_equal(CHOOSE(2, 4, 3, { 1, 5 }, { 1, 5 }), 0);
+    assert_int_equal(CHOOSE(2, 4, 3, { 1, 5 }, { 0, 0 }, { 0, 0 }), 0);
 }
 
 static void an_older_one_needs_most_sentinels_and_no_contradiction(void **state)
@@ -232,8 +254,8 @@ static void an_older_one_needs_most_sentinels_and_no_contradiction(void **state)
 static void what_was_tried_is_not_followed_again(void **state)
 {
     (void)state;
-    assert_int_equal(CHOOSE(0, 0, 3, { -1, 9 }, { 2, 3 }), 1);
-    assert_int_equal(CHOOSE(2, 4, 3, { -1, 9 }, { 2, 4 }), 1);
+    assert_int_equal(CHOOSE(0, 0, 3, { -1, 9 }, { -1, 9 }, { 2, 3 }), 3);
+    assert_int_equal(CHOOSE(2, 4, 2, { -1, 9 }, { 2, 4 }), 1);
     assert_int_equal(CHOOSE(2, 4, 3, { -2, 4 }, { -2, 4 }, { -2, 4 }), 3);
 }
 
@@ -248,7 +270,9 @@ int main(void)
         cmocka_unit_test(replicas_that_are_down_are_left_out),
         cmocka_unit_test(a_role_is_the_first_word),
         cmocka_unit_test(an_address_is_printed_as_in_a_URL),
-        cmocka_unit_test(when_nothing_is_known_the_highest_epoch_is_followed),
+        cmocka_unit_test(most_of_those_that_answer_are_followed),
+        cmocka_unit_test(one_alone_moves_nobody_whatever_its_epoch),
+        cmocka_unit_test(without_agreement_nobody_is_followed),
         cmocka_unit_test(the_known_master_stays_among_equals),
         cmocka_unit_test(a_newer_one_replaces_it),
         cmocka_unit_test(
