@@ -65,8 +65,13 @@ def more_options(p):
 
 
 def decks(o):
-    found = (ON_ONE,) if o.topology == "single" else \
-        (SERVERS[o.topology], PROCESSES)
+    # Who is purged becomes no dead letter.
+    care = (Many.alter_queue, Many.stop_producer) + \
+        (() if o.poison else (Many.purge_queue,))
+    care = tuple(getattr(One if o.topology == "single" else Many, f.__name__)
+                 for f in care)
+    found = (ON_ONE + care,) if o.topology == "single" else \
+        (SERVERS[o.topology], PROCESSES + care)
     if o.only:
         found = (tuple(f for d in found for f in d if f.__name__ == o.only),)
         if not found[0]:

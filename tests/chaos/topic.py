@@ -39,6 +39,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from chaos import FAULTS, Rig, finish, options, say  # noqa: E402
 from harm import OneServer  # noqa: E402
+from operator_cards import CARDS, Operator  # noqa: E402
 from topic_many import many_options, on_many  # noqa: E402
 from topic_run import GROUP, PARTITIONS, Run, deals  # noqa: E402
 from topic_policies import BAD, Policies  # noqa: E402
@@ -49,7 +50,7 @@ ENTRIES = ("local out = {} for _, e in ipairs(redis.call('XRANGE', KEYS[1], "
            "return out")
 
 
-class One(OneServer, Run):
+class One(Operator, OneServer, Run):
     """On one server that keeps what it acknowledged."""
 
     def __init__(self, rig, policies=None):
@@ -79,13 +80,14 @@ DECK = (
     One.pause_redis, One.pause_redis_long, One.pause_clients, One.move_clock,
     One.shake_clock, One.cut, One.cut, One.cut_command, One.cut_command,
     One.hold, One.hold_requests, One.delay, One.split, One.shut_door,
-    One.flush_scripts, One.kill_clients, One.drop_leases, One.kill_with_redis)
+    One.flush_scripts, One.kill_clients, One.drop_leases, One.kill_with_redis,
+    One.fill_memory)
 
 
-def schedule(seed, seconds):
+def schedule(seed, seconds, deck):
     """Follows from its arguments alone."""
     spent = 0.0
-    for calm, fault, long, numbers in deals(seed, DECK):
+    for calm, fault, long, numbers in deals(seed, deck):
         spent += calm + long
         if spent >= seconds:
             return
@@ -106,21 +108,35 @@ def policies_of(o):
         if o.policies else None
 
 
+def deck_of(o):
+    """With an operator, unless handlers fail: what a seek brings again would
+    be judged by its fate once more."""
+    deck = DECK + (() if o.policies else CARDS)
+    deck = tuple(f for f in deck if o.only in (None, f.__name__))
+    return deck or sys.exit(f"no fault {o.only}")
+
+
+def faults_of(run):
+    bad = tuple(k for k in FAULTS if k != "duplicated") + (
+        "shared", "repeated", "unsettled", "misplaced", "written_twice",
+        "back", "fell") + (BAD if run.policies else ())
+    if run.policies and run.policies.order == "none":
+        bad = tuple(k for k in bad if k != "reordered")
+    return bad
+
+
 def on_one(o):
     with Rig() as rig:
         run = One(rig, policies_of(o))
-        again = harm(run, schedule(o.seed, o.seconds))
+        again = harm(run, schedule(o.seed, o.seconds, deck_of(o)))
         verdict = run.judge(o.seed)
         if run.policies:
             run.policies.judge(run, verdict)
             run.policies.replay(run, verdict)
-        verdict["back"], verdict["fell"] = unfenced(run.redis)
-    verdict["unsettled"] = again
-    bad = tuple(k for k in FAULTS if k != "duplicated") + (
-        "shared", "repeated", "unsettled", "misplaced", "written_twice",
-        "back", "fell") + (BAD if o.policies else ())
-    if o.policies and run.policies.order == "none":
-        bad = tuple(k for k in bad if k != "reordered")
+        verdict["back"], verdict["fell"] = unfenced(run.redis, run.sought)
+        verdict["unsettled"] = again
+        bad = faults_of(run)
+        rig.bad = any(verdict[k] for k in bad)
     finish(verdict, o.tap, [
         ("hundreds of messages were acknowledged", verdict["acked"] > 500),
         ("consumers were killed and stopped",

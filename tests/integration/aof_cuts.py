@@ -132,13 +132,13 @@ def take(k):
             [])):
         yield (before, [f"{k}{n}{x}" for x in ("", "c", "l", "j", "k", "d",
                                                "n")],
-               [ME, DEAD, "start", GROUP, KEEP, "", "dead", "", "key"])
+               [ME, DEAD, "start", GROUP, KEEP, "", "dead", "", 0, "key"])
     c = k + "x"
     yield ([*log(c + "l"), ["HSET", c + "c", "e", 9, "q", 4, "c", "2-0", "u",
                             "aa", "o", "key"],
             ["HSET", c + "j", GROUP, "bb"], ["HSET", c + "k", "1-0", "x"]],
            [c + x for x in ("", "c", "l", "j", "k", "d", "n")],
-           [ME, "", "start", GROUP, KEEP, "", "dead", "bb", "none"])
+           [ME, "", "start", GROUP, KEEP, "", "dead", "bb", 0, "none"])
 
 
 def save(k):

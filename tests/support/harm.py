@@ -69,6 +69,13 @@ class OneServer:
             self.rest(0.01)
         self.clock.set(0)
 
+    def fill_memory(self, seconds, _r):
+        """Sending is refused; all else goes on."""
+        self.cut_off()
+        self.redis.ask("CONFIG SET maxmemory 1mb")
+        self.rest(seconds)
+        self.redis.ask("CONFIG SET maxmemory 0")
+
     def kill_with_redis(self, seconds, r):
         """A consumer while the server is away."""
         self.cut_off()
@@ -157,6 +164,7 @@ class OneServer:
 
     def heal_servers(self):
         self.clock.set(0)
+        self.redis.ask("CONFIG SET maxmemory 0")
         self.proxy.heal()
         self.gate.heal()
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 typedef struct flight {
-    uint64_t id, place, fence, turn;
+    uint64_t id, place, fence, turn, receipt;
     int64_t begin, effect, end; /* INT64_MAX: it has none */
     uint32_t file;
     bool saved, stale, struck;
@@ -188,6 +188,13 @@ static bool collect_blows(facts *f)
     return r && f->blows;
 }
 
+/* Under the same fence, or by the same receipt, which stands above the code. */
+static bool is_of(const ledger_record *settled, const flight *x)
+{
+    return settled->place ? settled->fence == x->fence
+                          : settled->detail >> 16 == x->receipt;
+}
+
 /* One message in one file, in order of time. */
 static void collect_message(facts *f, const ledger_record *r, size_t n)
 {
@@ -202,6 +209,7 @@ static void collect_message(facts *f, const ledger_record *r, size_t n)
                 .place = r[i].place,
                 .fence = r[i].fence,
                 .turn = r[i].place ? 0 : r[i].detail & 0xffff,
+                .receipt = r[i].place ? 0 : r[i].detail >> 16,
                 .begin = begin ? begin : r[i].ns,
                 .effect = r[i].ns,
                 .end = INT64_MAX,
@@ -213,7 +221,7 @@ static void collect_message(facts *f, const ledger_record *r, size_t n)
             continue;
         for (size_t k = first; k < f->flight_count; k++)
             if (f->flights[k].end == INT64_MAX &&
-                (r[i].place == 0 || f->flights[k].fence == r[i].fence)) {
+                is_of(&r[i], &f->flights[k])) {
                 f->flights[k].end = r[i].ns;
                 f->flights[k].saved = code == LEAT_OK;
                 f->flights[k].stale = code != LEAT_OK;

@@ -48,7 +48,7 @@ class Losses:
             self.failovers = failovers
 
     def read(self, run, partitions):
-        self.logs = {i: dict(run.written(i)) for i in range(partitions)}
+        self.logs = {i: dict(run.ever_written(i)) for i in range(partitions)}
 
     @property
     def bodies(self):

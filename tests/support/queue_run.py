@@ -17,11 +17,12 @@ import time
 
 from chaos import judge, say, wait_for
 from harm import ManyServers, OneServer
+from operator_cards import Operator
 from queues import (Audit, QueueWorker, Receipts, State, burials, key_of,
                     shard_key)
 from topic_policies import Fates
 from topic_run import KEYS, SAFE, Run
-from topics import DELIVERY, EFFECT, Ledgers
+from topics import ATTEMPT, DELIVERY, EFFECT, GONE, Ledgers
 from topologies import TOPOLOGIES
 from wire import Refused
 
@@ -127,12 +128,13 @@ class Poison:
         run.through([start("r1", 200), start("r2", 200)], "redrive")
 
 
-class QueueRun(Run):
+class QueueRun(Operator, Run):
     rate = RATE
     fifo = False
 
     def __init__(self, rig, o):
         self.fifo = o.fifo
+        self.purged = set()     # may be gone
         self.policies = Poison(o.seed, o.seconds < 10) if o.poison else None
         self.rate = int(max(min(RATE, RECORDS / o.seconds), 20))
         super().__init__(rig)
@@ -170,6 +172,23 @@ class QueueRun(Run):
         with contextlib.suppress(OSError, Refused):
             self.ask(key, "DEL", key)
 
+    def alter_queue(self, seconds, r):
+        """Settings change, and what is there keeps its own."""
+        name = f"orders-{r.randrange(QUEUES)}"
+        self.operate(r, "queue", "alter", name, "--ttl", "12h")
+        self.rest(seconds)
+        self.operate(r, "queue", "alter", name, "--ttl", "0")
+
+    def purge_queue(self, _seconds, r):
+        """What had no effect by now may be gone, dead letters apart."""
+        self.operate(r, "queue", "purge", f"orders-{r.randrange(QUEUES)}")
+        gone = {x.id for x in self.ledgers.read().records
+                if x.kind == ATTEMPT and
+                not self.ledgers.had_effect(*at(x.id))}
+        for number in gone - self.purged:
+            self.notes.of(GONE, number)
+        self.purged |= gone
+
     def states(self):
         return [State(self.ask, f"orders-{i}", self.fifo)
                 for i in range(QUEUES)]
@@ -177,7 +196,7 @@ class QueueRun(Run):
     def drained(self):
         """Who was buried without fault is not waited for; the verdict tells."""
         states = self.states()
-        buried = {n for s in states for n in s.buried()}
+        buried = {n for s in states for n in s.buried()} | self.purged
         self.ledgers.read()
         gone = sum(self.ledgers.was_acked(*at(n)) and
                    not self.ledgers.had_effect(*at(n)) and
@@ -242,16 +261,6 @@ class QueueOnOne(OneServer, QueueRun):
     def jumps(self):
         """What a server remembers of calls is forgotten after an hour."""
         return 120, -3600, 3000
-
-    def fill_memory(self, seconds, _r):
-        """Sending is refused; all else goes on."""
-        self.redis.ask("CONFIG SET maxmemory 1mb")
-        self.rest(seconds)
-        self.redis.ask("CONFIG SET maxmemory 0")
-
-    def heal_servers(self):
-        super().heal_servers()
-        self.redis.ask("CONFIG SET maxmemory 0")
 
     def judge(self, seed):
         verdict = super().judge(seed)

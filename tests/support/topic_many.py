@@ -20,6 +20,7 @@ import time
 from chaos import FAULTS, Rig, finish, say, wait_for
 from harm import ManyServers
 from losses import Losses
+from operator_cards import CARDS, Operator
 from topic_policies import BAD
 from topic_run import DRAIN_SECONDS, PARTITIONS, Run, deals
 from topics import EFFECT, LATE, OWNER
@@ -33,7 +34,7 @@ def log_of(partition):
     return f"leat:{{orders/{partition}}}:log"
 
 
-class Many(ManyServers, Run):
+class Many(Operator, ManyServers, Run):
     lease = 2.0
 
     def __init__(self, rig, o, policies=None):
@@ -154,6 +155,8 @@ def many_options(p):
 
 def decks(o):
     mine = PROCESSES + ((Many.kill_producer,) if o.durability == 3 else ())
+    if o.durability == 3 and not o.policies:
+        mine += CARDS
     found = SERVERS[o.topology], mine
     if o.only:
         found = (tuple(f for f in found[0] + mine if f.__name__ == o.only),)

@@ -52,6 +52,8 @@ class Run:
             self.rate = min(self.rate, self.policies.rate)
             self.ledgers.doomed = self.policies.fates.doomed
         self.notes = Notes(self.dir)
+        self.seen = {}      # partition: what was in its log before a trim
+        self.sought = []    # partition, from where to where a seek went back
         self.since = None   # the server has been out of reach
         self.lossy = False  # and may have lost what it has acknowledged
         self.standing = {}  # consumer: since when it stands
@@ -287,6 +289,10 @@ class Run:
         """Position and body of all that is in its log, in order."""
         raise NotImplementedError
 
+    def ever_written(self, partition):
+        """The same, with what was taken from it: operator_cards.py."""
+        return self.written(partition)
+
     def ask(self, key, *words):
         """A command, to the server that has this key."""
         raise NotImplementedError
@@ -305,7 +311,7 @@ class Run:
     def judge(self, seed, *flags):
         """What the producers left in the logs, in its order, is told to the
         judge: who stands behind a later one of its key is late, and comes so."""
-        logs = [[int(text) for _, text in self.written(i)]
+        logs = [[int(text) for _, text in self.ever_written(i)]
                 for i in range(PARTITIONS)]
         late = list(self.late(logs))
         for key, seq in late:

@@ -17,7 +17,10 @@ local argv, due = ARGV, KEYS[1]
 local queue, how, fifo = argv[1], argv[2], argv[4] == '1'
 local key = base .. queue
 local n = (#argv - 5) / (fifo and 3 or 2)
-local log = false
+local log, MOST = false, 1000 -- LEAT_QUEUE_BATCH
+if n > MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 if fifo or not call('HGET', key .. ':conf', 'usual') then
     local conf = call('HMGET', key .. ':conf', 'created', 'fifo', 'events')
     if not conf[1] or (conf[2] == '1') ~= fifo then

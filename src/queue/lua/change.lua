@@ -22,6 +22,10 @@ local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
 -- does not tell by whose doing, so a call that did something is noted in its
 -- lane, and asked again answers what it did then.  To hide twice is as good as
 -- once: that has no lane, which is ''.
+local MOST = 4096 -- POOL_SETTLE_MAX
+if #ARGV > 8 + MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local queue, how = ARGV[1], ARGV[6]
 local key = base .. queue
 local out, entries, lie, worn = {}, {}, {}, {}

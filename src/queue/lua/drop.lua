@@ -17,6 +17,10 @@ local kept = call('MGET', base .. 'clock')[1]
 --
 -- any -> dropped.  Each step can be repeated; a removal that was cut short is
 -- gone on with by beginning again.
+local MOST = 1000 -- LEAT_QUEUE_BATCH
+if tonumber(ARGV[3]) > MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local queue, what = ARGV[1], ARGV[2]
 local key = base .. queue
 local conf = call('HMGET', key .. ':conf', 'created', 'fifo', 'u')

@@ -13,7 +13,10 @@ local kept = call('MGET', base .. 'clock')[1]
 --
 -- in flight -> ready or dead; delayed -> ready; dead in flight -> dead.  Twice
 -- is as good as once, so the lease only saves work.
-local lease = base .. 'reaper'
+local lease, MOST = base .. 'reaper', 1000 -- LEAT_QUEUE_BATCH
+if tonumber(ARGV[1]) > MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 if ARGV[3] ~= '' then
     local held = call('GET', lease)
     local mine = true

@@ -9,6 +9,10 @@ local how = ARGV[2]
 --
 -- in flight -> done.  Asked again, a receipt that is gone counts as done: it was
 -- there when it was asked first, or its message is in the queue anyway.
+local MOST = 1000 -- LEAT_QUEUE_BATCH
+if #ARGV > 5 + 2 * MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local out, ids, bad, seen = {}, {}, 0, {}
 local last = 5 + (#ARGV - 5) / 2
 local found = call('HMGET', receipt, unpack(ARGV, 6, last))

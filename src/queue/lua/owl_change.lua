@@ -13,6 +13,10 @@ local was = call('GET', base .. 'lane:' .. ARGV[2])
 --
 -- in flight -> in flight, ready, dead; dead in flight -> dead.  That a message
 -- given back is a dead letter is seen when it is received again, as in redowl.
+local MOST = 1000 -- LEAT_QUEUE_BATCH
+if #ARGV > 8 + MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local what, bad = ARGV[6], 0
 local hiding = what == 'hide' or what == 'fail'
 local out, back, worn, lie = {}, {}, {}, {}

@@ -9,7 +9,10 @@
 --
 -- any -> dropped.  What redowl received from the dead letters has a receipt and
 -- no deadline, and is dropped with them.
-local what = ARGV[2]
+local what, MOST = ARGV[2], 1000 -- LEAT_QUEUE_BATCH
+if tonumber(ARGV[3]) > MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 --#include "redis/may.lua"
 may(inflight, 'LLEN UNLINK ZREM ZSCORE')
 

@@ -13,6 +13,10 @@ local function left(zset)
     local head = call('ZRANGE', zset, 0, 0, 'WITHSCORES')
     return head[2] and math.max(0, math.ceil(head[2] - now))
 end
+local MOST = 1000 -- LEAT_QUEUE_BATCH
+if tonumber(ARGV[1]) > MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 call('PERSIST', inflight)
 local n = reap(ARGV[1])
 local a, b = left(inflight), left(hidden)

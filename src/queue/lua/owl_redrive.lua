@@ -14,6 +14,10 @@ local was = call('GET', base .. 'lane:' .. ARGV[2])
 if done then
     return { tonumber(done) or 0 }
 end
+local MOST = 1000 -- LEAT_QUEUE_BATCH
+if tonumber(ARGV[5]) > MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 --#include "redis/may.lua"
 may(dlq, 'HDEL HLEN HSET LRANGE LTRIM RPUSH SET')
 local got, list = {}, {}

@@ -15,6 +15,10 @@ local was = call('GET', base .. 'lane:' .. ARGV[2])
 -- nothing -> ready, or delayed: that is in flight without having been received,
 -- so that redowl, too, brings it to the queue when its time has come.  At
 -- maxmemory the first HSET is refused.
+local MOST = 1000 -- LEAT_QUEUE_BATCH
+if #ARGV > 6 + 6 * MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local out, new, delays, seen = { 0, 0 }, {}, {}, {}
 for i = 7, #ARGV, 6 do
     local id, delay = ARGV[i], tonumber(ARGV[i + 4])

@@ -16,9 +16,12 @@ local was = call('GET', base .. 'lane:' .. ARGV[2])
 -- ready -> in flight or dead; dead -> in flight.  An id without message is
 -- dropped.  As redowl does, what expired comes back first, and a message is dead
 -- when it would be received once too often.
-local LOOKED_AT_ONCE = 1000
+local LOOKED_AT_ONCE, MOST = 1000, 1000 -- LEAT_QUEUE_BATCH
 local max, hide, dead = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[8] == '1'
 local most = tonumber(ARGV[9])
+if max > MOST or tonumber(ARGV[7]) > MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local list, zset = dead and dlq or ready, dead and hidden or inflight
 local out = { 0, hide }
 

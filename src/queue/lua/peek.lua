@@ -12,6 +12,10 @@ local kept = call('MGET', base .. 'clock')[1]
 --
 -- Reads only, but for the clock, and no more than makes an answer of 32 MiB.
 -- Of a fifo queue: of each group that may be served, its first.
+local MOST = 1000 -- LEAT_QUEUE_BATCH
+if tonumber(ARGV[2]) > MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local queue = ARGV[1]
 local key = base .. queue
 local conf = call('HMGET', key .. ':conf', 'created', 'gone', 'fifo')

@@ -12,6 +12,10 @@ local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
 -- result [how many], or [-1]: no such queue, or [-4]: another one of that name
 --
 -- dead -> ready, received 0 times; where old messages are dropped, sent now.
+local MOST = 1000 -- LEAT_QUEUE_BATCH
+if tonumber(ARGV[5]) > MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local queue = ARGV[1]
 local key = base .. queue
 local conf = call('HMGET', key .. ':conf', 'created', 'gone', 'ttl', 'fifo',

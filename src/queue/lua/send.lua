@@ -24,7 +24,10 @@ local kept, was = both[1], both[2]
 --
 -- Who waits looks every 5 s at least, and knows then what will be due: of what is
 -- due sooner it is told, whoever sent that.
-local SOON_MS = 5000
+local SOON_MS, MOST = 5000, 1000 -- LEAT_QUEUE_BATCH
+if #ARGV > 6 + 2 * MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local queue = ARGV[1]
 local key = base .. queue
 --#include "queue/usual.lua"

@@ -19,6 +19,10 @@ local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
 --
 -- nothing -> ready or delayed.  A delayed message of a fifo queue enters its
 -- group when its time has come, numbered, and never before an earlier one.
+local MOST = 400 -- LEAT__QUEUE_LOT
+if #ARGV > 6 + 6 * MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local queue = ARGV[1]
 local key = base .. queue
 local conf = call('HMGET', key .. ':conf', 'created', 'gone', 'delay', 'max',

@@ -31,8 +31,12 @@ local kept, was = both[1], both[2]
 local queue = ARGV[1]
 local key = base .. queue
 --#include "queue/usual.lua"
+local MOST = 1000 -- LEAT_QUEUE_BATCH
 local max, dead, how = tonumber(ARGV[5]), ARGV[8] == '1', ARGV[4]
 local most, ttl, fifo, log = 0, 0, false, false
+if max > MOST or tonumber(ARGV[7]) > MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local ROOM = 33554432
 if not hide then
     local conf = call('HMGET', key .. ':conf', 'created', 'gone', 'hide',

@@ -6,7 +6,7 @@
 --   large   zset    those ids, by their milliseconds
 
 --#include "redis/may.lua"
-local SWEEP = 100
+local SWEEP, FIELDS = 100, 7000 -- names and values that Lua passes on
 
 -- What the server says when it refuses a write, as it says it of a command:
 -- Redis 6 puts the place in the script before it.
@@ -66,6 +66,9 @@ local function append(log, bodies, large, maxlen, fields, body)
     args[#args + 1] = '*'
     for _, f in ipairs(fields) do
         args[#args + 1] = f
+    end
+    if #fields > FIELDS then
+        return nil, {err = 'ERR an entry of so many fields'}
     end
     if body then -- is there anything else of that name?
         redis.call('HLEN', bodies)

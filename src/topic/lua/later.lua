@@ -30,6 +30,9 @@ local fields = {}
 for i = 4, #ARGV do
     fields[#fields + 1] = ARGV[i]
 end
+if #fields > FIELDS then
+    return {err = 'ERR an entry of so many fields'}
+end
 local now = math.floor(now_us() / 1000)
 redis.call('HLEN', KEYS[2]) -- is there anything else of that name?
 redis.call('ZCARD', KEYS[3])
