@@ -486,8 +486,8 @@ leat_conn *leat__client_dial_at(leat_client *c, const leat__url_host *at,
     return conn;
 }
 
-/* What is wrong with the configuration is told when the client is opened.  Later
- * it is weather. */
+/* What is wrong with the configuration is told when the client is opened.
+ * Later it is weather. */
 static leat_conn *dialed(leat_client *c, leat_conn *conn, leat_error *err)
 {
     if (conn)
