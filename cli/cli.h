@@ -429,6 +429,7 @@ int run_group_seek(cli *c);
 /* What --order, and --max-attempts and --backoff, say; what is not given stays
  * as it is. */
 leat_order order_of(const char *word);
+const char *order_word(leat_order order);
 int retry_parse(cli *c, leat_retry *out);
 
 int run_group_alter(cli *c);

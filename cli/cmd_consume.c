@@ -237,6 +237,13 @@ leat_order order_of(const char *word)
                                        : LEAT_ORDER_PARTITION;
 }
 
+const char *order_word(leat_order order)
+{
+    return order == LEAT_ORDER_KEY    ? "key"
+           : order == LEAT_ORDER_NONE ? "none"
+                                      : "partition";
+}
+
 static int run_group(consuming *s, leat_topic *t, const char *from)
 {
     cli *c = s->c;

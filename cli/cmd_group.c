@@ -88,14 +88,32 @@ int run_group_ls(cli *c)
 /* ---- one group, in three ways ----------------------------------------- */
 
 static const column info_columns[] = {
-    { "topic", COLUMN_TEXT, false },       { "group", COLUMN_TEXT, false },
-    { "partitions", COLUMN_COUNT, false }, { "owned", COLUMN_COUNT, false },
-    { "members", COLUMN_COUNT, false },    { "lag", COLUMN_COUNT, false },
-    { "alive", COLUMN_COUNT, false },      { "paused", COLUMN_TIME, false },
-    { "in_flight", COLUMN_COUNT, false },  { "retries", COLUMN_COUNT, false },
-    { "due", COLUMN_COUNT, false },        { "lanes", COLUMN_COUNT, false },
-    { "parked", COLUMN_COUNT, false },     { "detached", COLUMN_COUNT, false },
+    { "topic", COLUMN_TEXT, false },
+    { "group", COLUMN_TEXT, false },
+    { "partitions", COLUMN_COUNT, false },
+    { "owned", COLUMN_COUNT, false },
+    { "members", COLUMN_COUNT, false },
+    { "lag", COLUMN_COUNT, false },
+    { "alive", COLUMN_COUNT, false },
+    { "paused", COLUMN_TIME, false },
+    { "in_flight", COLUMN_COUNT, false },
+    { "retries", COLUMN_COUNT, false },
+    { "due", COLUMN_COUNT, false },
+    { "lanes", COLUMN_COUNT, false },
+    { "parked", COLUMN_COUNT, false },
+    { "detached", COLUMN_COUNT, false },
+    { "id", COLUMN_TEXT, false },
+    { "lease_ms", COLUMN_COUNT, false },
+    { "order", COLUMN_TEXT, false },
+    { "max_attempts", COLUMN_COUNT, false },
+    { "backoff", COLUMN_TEXT, false },
+    { "delay_ms", COLUMN_COUNT, false },
+    { "max_delay_ms", COLUMN_COUNT, false },
+    { "jitter", COLUMN_BOOL, false },
+    { "re_add", COLUMN_BOOL, false },
 };
+
+enum { SETTINGS = 8 }; /* the last columns */
 
 static void seconds_or_null(output *out, int64_t ms)
 {
@@ -103,6 +121,24 @@ static void seconds_or_null(output *out, int64_t ms)
         output_real(out, (double)ms / 1000);
     else
         output_null(out);
+}
+
+/* No limit is 0, as leat group alter takes it. */
+static void show_settings(output *out, const leat_group_settings *s)
+{
+    for (int i = 0; s->lease_ms == 0 && i < SETTINGS; i++)
+        output_null(out);
+    if (s->lease_ms == 0)
+        return;
+    output_number(out, s->lease_ms);
+    output_text(out, order_word(s->order));
+    output_number(out, s->max_attempts < 0 ? 0 : s->max_attempts);
+    output_text(out,
+                s->backoff == LEAT_BACKOFF_FIXED ? "fixed" : "exponential");
+    output_number(out, s->delay_ms);
+    output_number(out, s->max_delay_ms);
+    output_bool(out, !s->no_jitter);
+    output_bool(out, s->re_add);
 }
 
 static void show_info(output *out, const leat_group_info *g)
@@ -121,6 +157,8 @@ static void show_info(output *out, const leat_group_info *g)
     output_count(out, g->lanes);
     output_count(out, g->parked);
     output_number(out, g->detached);
+    output_text(out, g->id[0] ? g->id : NULL);
+    show_settings(out, &g->settings);
 }
 
 static const column lag_columns[] = {

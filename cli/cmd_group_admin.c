@@ -191,6 +191,9 @@ static int settings_options(cli *c, leat_group_settings *s)
     if (value_text(c, "backoff"))
         r = (leat_retry){ .max_attempts = s->max_attempts };
     int code = retry_parse(c, &r);
+    if (code == 0 && value_text(c, "lease") && value_ms(c, "lease") == 0)
+        code = fail(EXIT_USAGE, "give a time such as 15s",
+                    "--lease: 0 is no lease");
     if (value_text(c, "lease"))
         s->lease_ms = value_ms(c, "lease");
     if (value_text(c, "order"))
@@ -274,22 +277,41 @@ int run_group_resume(cli *c)
 
 /* ---- rm --------------------------------------------------------------- */
 
-static int remove_group(cli *c, leat_client *client, const char *what)
+/* The wrong one stays wrong: it is a no, not to be tried again. */
+static int not_removed(cli *c, leat_client *client, const leat_error *err)
+{
+    if (err->code != LEAT_ESTALE)
+        return refused(client, c, err);
+    char *todo = format("leat group info %s %s shows the id of the one that is "
+                        "there",
+                        c->args[0], c->args[1]);
+    int code = fail(EXIT_NO, todo, "%s", err->msg);
+    free(todo);
+    return code;
+}
+
+/* What is removed is the group that the question was about. */
+static int remove_group(cli *c, leat_client *client, const char *id,
+                        const char *what)
 {
     int code = 0;
     leat_error err = { 0 };
     leat_remove_opts o = { .force = value_on(c, "force"),
-                           .dead = value_on(c, "dead-letters") };
+                           .dead = value_on(c, "dead-letters"),
+                           .dry_run = true,
+                           .id = id };
     char *question = format("remove %s", what);
     char *would = format("dry run: %s would be removed", what);
     char *done = format("removed %s", what);
-    if (value_on(c, "dry-run"))
-        code = say_done(c, "removed", true, would);
-    else if (confirmed(c, question, &code))
-        code = leat_group_remove(client, c->args[0], c->args[1], &o, &err) ==
-                       LEAT_OK
-                   ? say_done(c, "removed", false, done)
-                   : refused(client, c, &err);
+    leat_code got = leat_group_remove(client, c->args[0], c->args[1], &o, &err);
+    bool dry = value_on(c, "dry-run");
+    o.dry_run = false;
+    if (got == LEAT_OK && !dry && confirmed(c, question, &code))
+        got = leat_group_remove(client, c->args[0], c->args[1], &o, &err);
+    if (got != LEAT_OK)
+        code = not_removed(c, client, &err);
+    else if (code == 0)
+        code = say_done(c, "removed", dry, dry ? would : done);
     free(done);
     free(would);
     free(question);
@@ -314,14 +336,15 @@ int run_group_rm(cli *c)
     leat_error err = { 0 };
     leat_group_info *g = leat_group_describe(client, c->args[0], c->args[1],
                                              NULL, &err);
-    code = g ? check_idle(c, client)
-             : group_fail(client, c->args[0], c->args[1], &err);
-    if (g && code == 0) {
+    if (!g)
+        code = group_fail(client, c->args[0], c->args[1], &err);
+    if (g) {
+        const char *id = value_text(c, "id");
         char *lag = messages(unsettled(g));
         char *what = format(
             "group %s of topic %s with %s not settled%s", g->group, g->topic,
             lag, value_on(c, "dead-letters") ? " and its dead letters" : "");
-        code = remove_group(c, client, what);
+        code = remove_group(c, client, id ? id : g->id, what);
         free(what);
         free(lag);
     }

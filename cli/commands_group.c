@@ -54,6 +54,9 @@ static const example group_alter_examples[] = {
 static const option group_rm_options[] = {
     { "dead-letters", 0, VALUE_NONE, NULL, NULL, NULL, false, false,
       "Remove its dead letters, too." },
+    { "id", 0, VALUE_TEXT, "ID", NULL, NULL, false, false,
+      "Only the group with this id, as 'leat group info' shows it; another of "
+      "that name stays.  For a removal that is tried again." },
     FORCE_OPTION("Also while members live; those that go on make the group "
                  "anew."),
     DRY_RUN_OPTION,
@@ -89,6 +92,8 @@ static const example group_seek_examples[] = {
 
 static const example group_rm_examples[] = {
     { "leat group rm orders billing --yes", "without a question" },
+    { "leat group rm orders billing --id 0123456789abcdef --yes",
+      "that one, and none that was made since" },
     { 0 },
 };
 
@@ -122,7 +127,10 @@ const command group_commands[] = {
               "many of them live, lag; since when it is paused; messages that "
               "are in flight, put by for a retry, due now, and parked in lanes "
               "behind one that is; and of how many partitions messages are not "
-              "kept for it any more (detached).",
+              "kept for it any more (detached).  Its id tells it from another "
+              "group of that name, before or after it.  Last what its members "
+              "share, which 'leat group alter' changes; max_attempts 0 is "
+              "without a limit.",
       .run = run_group_info },
     { .noun = "group",
       .verb = "lag",

@@ -171,6 +171,17 @@ static leat_code clear_dead(leat_client *c, const char *topic,
     return rc;
 }
 
+/* Whichever the caller means, if it says so. */
+static leat_code check_id(const leat__admin *a, const char *id, leat_error *err)
+{
+    if (!id || strcmp(id, a->u) == 0)
+        return LEAT_OK;
+    return leat__fail(err, LEAT_ESTALE,
+                      "group '%.60s' of '%.60s' has the id '%s', not '%.40s': "
+                      "it stays",
+                      a->group, a->topic.name, a->u, id);
+}
+
 /* Nothing, where a member lives. */
 static leat_code remove_idle(leat_client *c, const char *topic,
                              const char *group, const leat_remove_opts *o,
@@ -180,10 +191,10 @@ static leat_code remove_idle(leat_client *c, const char *topic,
     leat_code rc = leat__admin_open(&a, c, topic, group, o->prefix, err);
     const removal x = { .conn = a.conn, .topic = &a.topic };
     if (rc == LEAT_OK)
+        rc = check_id(&a, o->id, err);
+    if (rc == LEAT_OK)
         rc = leat__admin_idle(&a, o->force, err);
     const which w = { .group = group, .u = a.u, .mirror = true };
-    if (rc == LEAT_OK && o->id && strcmp(o->id, a.u) != 0)
-        rc = another(&x, &w, err);
     if (rc == LEAT_OK && !o->dry_run)
         rc = unmake_group(&x, &w, err);
     leat__admin_close(&a); /* it may be the pool's only connection */

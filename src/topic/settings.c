@@ -78,9 +78,11 @@ leat_code leat__settings_init(leat_group_settings *s, leat_error *err)
 {
     leat_topic_source_opts o = { 0 };
     leat__settings_apply(s, &o);
-    if (s->lease_ms < 0 || (s->lease_ms && s->lease_ms < LEAT__LEASE_LEAST_MS))
-        return leat__fail(err, LEAT_EINVAL, "a lease of %lld ms is too short",
-                          (long long)s->lease_ms);
+    if (s->lease_ms && (s->lease_ms < LEAT__LEASE_LEAST_MS ||
+                        s->lease_ms > LEAT__LEASE_MOST_MS))
+        return leat__fail(
+            err, LEAT_EINVAL, "a lease of %lld ms is not between %d and %d",
+            (long long)s->lease_ms, LEAT__LEASE_LEAST_MS, LEAT__LEASE_MOST_MS);
     if ((unsigned)s->order > LEAT_ORDER_NONE)
         return leat__fail(err, LEAT_EINVAL, "order %d is none", (int)s->order);
     leat_code rc = leat__retry_init(&o.retry, err);

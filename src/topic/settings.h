@@ -10,7 +10,8 @@ enum {
     LEAT__SETTINGS = 8,
     LEAT__SETTING_TEXT = 24,
     LEAT__LEASE_MS = 15000,
-    LEAT__LEASE_LEAST_MS = 300
+    LEAT__LEASE_LEAST_MS = 300,
+    LEAT__LEASE_MOST_MS = 86400000
 };
 
 /* Fill in the defaults; LEAT_EINVAL for what makes no sense. */

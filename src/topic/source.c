@@ -432,7 +432,7 @@ static leat_code check_opts(const leat_topic_source_opts *o, leat_error *err)
                          LEAT_PARTITIONS_MAX, err);
     if (rc == LEAT_OK)
         rc = check_range("lease_ms", o->lease_ms, LEAT__LEASE_LEAST_MS,
-                         86400000, err);
+                         LEAT__LEASE_MOST_MS, err);
     if (rc == LEAT_OK)
         rc = check_range("block_ms", o->block_ms, 1, 86400000, err);
     if (rc == LEAT_OK)

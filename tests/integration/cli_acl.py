@@ -103,6 +103,7 @@ def operates(p, user):
     p.run(user, "group", "pause", "t", "g")
     p.run(user, "group", "resume", "t", "g")
     p.run(user, "group", "seek", "t", "g", "--to", "start", "-y")
+    p.run(user, "group", "alter", "t", "g", "--lease", "20s")
     p.run(user, "topic", "alter", "t", "--max-age", "1d")
     p.run(user, "topic", "trim", "t")
     rows = json.loads(p.run(user, "dlq", "ls", "t", "-o", "json").out)

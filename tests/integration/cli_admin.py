@@ -139,6 +139,89 @@ def a_place_that_is_none_is_a_usage_error(b):
     equal(b.lag(), 0)
 
 
+# ---- settings -------------------------------------------------------------
+
+SETTINGS = ("lease_ms", "order", "max_attempts", "backoff", "delay_ms",
+            "max_delay_ms", "jitter", "re_add")
+USUAL = (15000, "partition", 5, "exponential", 1000, 60000, True, False)
+
+
+def alter(bench, *words):
+    return bench.run("group", "alter", "orders", "g", *words)
+
+
+def settings(bench):
+    info = bench.json("group", "info", "orders", "g")
+    return tuple(info[x] for x in SETTINGS)
+
+
+def an_alter_of_a_group_changes_only_what_is_given(b):
+    read_all(b, 1)
+    equal(settings(b), USUAL)
+    p = alter(b, "--lease", "30s")
+    exits(p, 0)
+    assert "group g of orders altered" in p.err and p.out == "", p
+    equal(settings(b), (30000, *USUAL[1:]))
+    exits(alter(b, "--order", "key", "--max-attempts", "0"), 0)
+    equal(settings(b), (30000, "key", 0, *USUAL[3:]))
+    exits(alter(b, "--backoff", "fixed:7s,nojitter"), 0)
+    equal(settings(b), (30000, "key", 0, "fixed", 7000, 60000, False, False))
+    exits(alter(b, "--backoff", "exponential:2s..9s", "--lease", "24h"), 0)
+    equal(settings(b), (86400000, "key", 0, "exponential", 2000, 9000, True,
+                        False))
+    equal(b.json("group", "alter", "orders", "g", "--lease", "300ms"),
+          {"topic": "orders", "group": "g", "done": "altered",
+           "dry_run": False})
+    equal(settings(b)[0], 300)
+
+
+def a_member_that_asks_for_other_settings_is_told_how_to_change_them(b):
+    read_all(b, 1)
+    for words, setting, option in (
+            (["--order", "key"], "order partition, this member asks for key",
+             "--order"),
+            (["--max-attempts", "9"], "attempts 5, this member asks for 9",
+             "--max-attempts"),
+            (["--max-attempts", "0"], "attempts 5, this member asks for -1",
+             "--max-attempts"),
+            (["--backoff", "exponential:3s"],
+             "delay 1000, this member asks for 3000", "--backoff")):
+        p = b.consume("-q", *words)
+        exits(p, 64)
+        assert f"group 'g' has {setting}" in p.err, p.err
+        assert f"'leat group alter orders g {option}'" in p.err, p.err
+        exits(alter(b, *words), 0)
+        exits(b.consume("-q", *words), 0)
+        exits(alter(b, "--order", "partition", "--max-attempts", "5",
+                    "--backoff", "exponential:1s..60s"), 0)
+        equal(settings(b), USUAL)
+
+
+def settings_that_cannot_be_are_refused(b):
+    read_all(b, 1)
+    for words, says in ((["--lease", "0"], "--lease: 0 is no lease"),
+                        (["--lease", "299ms"], "299 ms is not between"),
+                        (["--lease", "86400001ms"], "86400001 ms is not"),
+                        (["--lease", "long"], "lease"),
+                        (["--order", "random"], "order"),
+                        (["--max-attempts", "-1"], "max-attempts"),
+                        (["--max-attempts", "1000000001"], "max-attempts"),
+                        (["--backoff", "sometimes"], "is no backoff"),
+                        (["--backoff", "fixed:1s..2s"], "is no backoff"),
+                        ([], "nothing is to be changed")):
+        p = alter(b, *words)
+        exits(p, 64)
+        assert says in p.err and p.out == "", (words, p.err)
+    equal(settings(b), USUAL)
+
+
+def a_group_of_an_earlier_version_shows_neither_id_nor_settings(b):
+    b.topic()
+    b.server.call("SADD", "leat:{orders}:groups", "g")
+    equal(settings(b), (None,) * len(SETTINGS))
+    equal(b.json("group", "info", "orders", "g")["id"], None)
+
+
 # ---- pausing --------------------------------------------------------------
 
 def a_paused_group_gets_nothing(b):
@@ -176,6 +259,67 @@ def a_group_is_removed_only_when_told_twice(b):
     equal(b.server.call("KEYS", "*:g"), [])
     equal(b.json("topic", "info", "orders")["messages"], 4)
     exits(b.run("group", "rm", "orders", "g", "--yes"), 1)
+
+
+def every_format_of_a_group_shows_its_id(b):
+    read_all(b, 1)
+    id = b.server.call("HGET", "leat:{orders}:group:g", "u").decode()
+    equal(len(id), 16)
+    for form in ("json", "ndjson", "csv", "tsv", "table"):
+        assert id in b.good("group", "info", "orders", "g", "-o", form).out
+    text, code = on_terminal(b.home, "group", "info", "orders", "g",
+                             env={"LEAT_URL": b.server.url})
+    equal(code, 0)
+    assert id in text, text
+
+
+def a_group_is_removed_by_its_id_and_no_other(b):
+    read_all(b, 1)
+    first = b.json("group", "info", "orders", "g")["id"]
+    rm = ["group", "rm", "orders", "g", "--yes", "--id"]
+    b.good(*rm, first)
+    exits(b.run(*rm, first), 1)
+    exits(b.consume("-q", n=1), 0)
+    second = b.json("group", "info", "orders", "g")["id"]
+    assert first != second, first
+    exits(b.run(*rm, ""), 64)
+    for wrong in (first, "x", second + "0", second[:-1]):
+        for more in ((), ("--force",), ("--dry-run",), ("--dead-letters",)):
+            p = b.run(*rm, wrong, *more)
+            exits(p, 1)
+            assert f"has the id '{second}', not '{wrong}'" in p.err, p.err
+            assert "it stays" in p.err and p.out == "", p
+            assert "leat group info orders g" in p.err, p.err
+    equal(b.json("group", "info", "orders", "g")["id"], second)
+    equal(b.lag(), 0)
+    b.good(*rm, second, "--dry-run")
+    equal(b.json("group", "info", "orders", "g")["id"], second)
+    b.good(*rm, second)
+    exits(b.run("group", "info", "orders", "g"), 1)
+
+
+def a_removal_that_was_cut_short_is_run_again_by_id(b):
+    read_all(b, 1)
+    id = b.json("group", "info", "orders", "g")["id"]
+    b.server.call("HSET", "leat:{orders}:group:g", "gone", 1)
+    p = b.consume("-q", n=1)
+    exits(p, 75)
+    assert "is being removed" in p.err, p.err
+    b.good("group", "rm", "orders", "g", "--yes", "--id", id)
+    exits(b.run("group", "info", "orders", "g"), 1)
+    exits(b.consume("-q", n=1), 0)
+
+
+def a_wrong_id_is_told_before_live_members_are(b):
+    b.topic(lines=1)
+    with Member(b):
+        id = b.json("group", "info", "orders", "g")["id"]
+        p = b.run("group", "rm", "orders", "g", "--yes", "--id", "x")
+        exits(p, 1)
+        assert "not 'x'" in p.err, p.err
+        p = b.run("group", "rm", "orders", "g", "--yes", "--id", id)
+        exits(p, 75)
+        assert "1 live member" in p.err, p.err
 
 
 def what_is_put_by_is_counted_before_it_goes(b):
@@ -312,7 +456,7 @@ def a_topic_tells_its_size_and_rate(b):
 # ---- what is not there ----------------------------------------------------
 
 VERBS = (["seek", "--to", "end", "--yes"], ["pause"], ["resume"],
-         ["rm", "--yes"], ["pending"])
+         ["rm", "--yes"], ["pending"], ["alter", "--lease", "9s"])
 
 
 def unknown_names_are_told_with_a_hint(b):
@@ -336,6 +480,12 @@ def every_verb_explains_itself_and_completes(b):
     for verb, *_ in VERBS:
         text = b.good("help", "group", verb).out
         assert "TOPIC GROUP" in text, text
+        equal(b.good("group", verb, "--help").out, text)
+    text = b.good("help", "group", "alter").out
+    for option in ("--lease TIME", "--order ORDER", "--max-attempts N",
+                   "--backoff HOW"):
+        assert option in text, text
+    assert "--id ID" in b.good("help", "group", "rm").out
     offered = b.good("__complete", "group", "").out
     for verb, *_ in VERBS:
         assert verb in offered, offered
