@@ -99,6 +99,13 @@ leat_code leat__fail_errno(leat_error *err, leat_code code, int sys,
     return code;
 }
 
+void leat__error_weather(leat_error *err)
+{
+    if (err && err->code != LEAT_ECLOSED && err->code != LEAT_EFORK &&
+        err->code != LEAT_ENOMEM)
+        err->retriable = true;
+}
+
 void leat__error_keep(leat_error *first, const leat_error *e)
 {
     if (first->code == LEAT_OK && e->code != LEAT_OK)

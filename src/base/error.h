@@ -16,6 +16,12 @@ leat_code leat__fail_retriable(leat_error *err, leat_code code, bool retriable,
 leat_code leat__fail_errno(leat_error *err, leat_code code, int sys,
                            const char *fmt, ...) LEAT_PRINTF(4, 5);
 
+/* Of something that worked before: whatever it is refused with now (a password
+ * that is changed, a right that is taken away, a name that is not known, a key of
+ * another type) is set right by somebody, and may then succeed.  Only what was
+ * closed, or is a forked child's, stays so. */
+void leat__error_weather(leat_error *err);
+
 /* Keep the first of several: e, unless *first is one already or e is none. */
 void leat__error_keep(leat_error *first, const leat_error *e);
 

@@ -115,6 +115,7 @@ static int receive(leat_source *base, leat_delivery **out, int max,
     if (lot->batch)
         return hand_out(s, lot, until, out);
     leat__free(lot);
+    leat__error_weather(err);
     return -1;
 }
 

@@ -282,7 +282,9 @@ leat_client *leat_client_open(const char *url, const leat_client_opts *opts,
         leat_client_close(c); /* there is a connection already */
         return NULL;
     }
+    pthread_mutex_lock(&c->lock);
     c->opened = true;
+    pthread_mutex_unlock(&c->lock);
     return c;
 
 fail:
@@ -484,22 +486,40 @@ leat_conn *leat__client_dial_at(leat_client *c, const leat__url_host *at,
     return conn;
 }
 
+/* What is wrong with the configuration is told when the client is opened.  Later
+ * it is weather. */
+static leat_conn *dialed(leat_client *c, leat_conn *conn, leat_error *err)
+{
+    if (conn)
+        return conn;
+    pthread_mutex_lock(&c->lock);
+    bool later = c->opened;
+    pthread_mutex_unlock(&c->lock);
+    if (later)
+        leat__error_weather(err);
+    return NULL;
+}
+
 leat_conn *leat__client_dial(leat_client *c, int64_t deadline_ns,
                              leat_error *err)
 {
+    leat_conn *conn;
     if (c->sentinel)
-        return leat__sentinel_dial(c->sentinel, deadline_ns, err);
-    if (c->cluster)
-        return leat__cluster_dial_any(c->cluster, deadline_ns, err);
-    return leat__client_dial_at(c, c->url.hosts, deadline_ns, err);
+        conn = leat__sentinel_dial(c->sentinel, deadline_ns, err);
+    else if (c->cluster)
+        conn = leat__cluster_dial_any(c->cluster, deadline_ns, err);
+    else
+        conn = leat__client_dial_at(c, c->url.hosts, deadline_ns, err);
+    return dialed(c, conn, err);
 }
 
 leat_conn *leat__client_dial_key(leat_client *c, leat_bytes key,
                                  int64_t deadline_ns, leat_error *err)
 {
-    if (c->cluster)
-        return leat__cluster_dial_key(c->cluster, key, deadline_ns, err);
-    return leat__client_dial(c, deadline_ns, err);
+    if (!c->cluster)
+        return leat__client_dial(c, deadline_ns, err);
+    return dialed(c, leat__cluster_dial_key(c->cluster, key, deadline_ns, err),
+                  err);
 }
 
 bool leat__client_clustered(const leat_client *c)

@@ -120,13 +120,6 @@ bool leat__client_pause(leat_client *c, int64_t ms, int64_t deadline_ns)
     return open;
 }
 
-static bool worth_retrying(const leat_error *e)
-{
-    return e->retriable && (e->code == LEAT_ECONN || e->code == LEAT_ETIMEOUT ||
-                            e->code == LEAT_EBUSY || e->code == LEAT_EIO ||
-                            e->code == LEAT_EUNSAFE);
-}
-
 /* Wait for a turn to connect.  A turn that comes too late is left to others:
  * callers with little time would otherwise pile up turns that nobody uses, and
  * shut the client out long after the server is back. */
@@ -172,7 +165,7 @@ static leat_conn *connect_by(leat_client *c, bool bundle, int64_t deadline_ns,
             return conn;
         if (wait.attempt == 0)
             leat__log(&c->opts.log, LEAT_LOG_INFO, "%s: %s", c->shown, e.msg);
-        bool more = worth_retrying(&e) && leat__now_ns() < deadline_ns;
+        bool more = e.retriable && leat__now_ns() < deadline_ns;
         if (!more ||
             !leat__client_pause(c, leat__backoff_next_ms(&wait), deadline_ns)) {
             if (err)

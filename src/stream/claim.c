@@ -556,7 +556,7 @@ static bool claim_is_due(const stream_source *s, int64_t now)
 
 void leat__stream_claim_step(stream_source *s, stream_link *l, int64_t now)
 {
-    if (s->busy || s->retry_ns > now || s->final)
+    if (s->busy || s->retry_ns > now)
         return;
     return_stolen(s, l);
     if (s->need_group)
@@ -578,8 +578,7 @@ void leat__stream_claim_step(stream_source *s, stream_link *l, int64_t now)
 /* Without room there is nothing to wait for but outcomes, which wake us. */
 int64_t leat__stream_claim_due(stream_source *s)
 {
-    if (s->busy || s->scan || s->need_group || s->final ||
-        leat__stream_room(s) == 0)
+    if (s->busy || s->scan || s->need_group || leat__stream_room(s) == 0)
         return INT64_MAX;
     int64_t due = s->claiming ? s->page_due_ns : s->claim_due_ns;
     int64_t park = leat__stream_park_due(&s->park);

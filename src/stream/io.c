@@ -38,11 +38,9 @@ enum {
 void leat__stream_failed(stream_source *s, const leat_error *err)
 {
     pthread_mutex_lock(&s->lock);
-    if (!s->final) {
-        s->failure = *err;
-        s->failed = true;
-        s->final = !err->retriable;
-    }
+    s->failure = *err;
+    s->failed = true;
+    leat__error_weather(&s->failure);
     pthread_cond_signal(&s->arrived);
     pthread_mutex_unlock(&s->lock);
 }
@@ -327,7 +325,7 @@ static void outage(stream_source *s, leat_error *err)
         err->code = LEAT_ECONN; /* of the source itself nothing is unknown */
         err->retriable = true;
     }
-    if (!s->away || !err->retriable)
+    if (!s->away)
         leat__stream_failed(s, err);
     s->away = true;
 }
@@ -417,7 +415,7 @@ static void step(stream_source *s, int64_t now)
     if (s->scan && !quiet)
         unblock(s, now);
     leat__stream_claim_step(s, &s->links[0], now);
-    if (!s->scan && !s->need_group && !s->final)
+    if (!s->scan && !s->need_group)
         read_more(s, now);
     send_settled(s, now);
 }

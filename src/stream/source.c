@@ -91,7 +91,7 @@ static int trouble_locked(stream_source *s, leat_error *err)
 {
     if (!s->failed)
         return 0;
-    s->failed = s->final;
+    s->failed = false;
     if (err)
         *err = s->failure;
     return -1;

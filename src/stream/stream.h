@@ -189,7 +189,7 @@ struct stream_source {
     leat__outcomes outcomes;
     stream_extend *extends;
     leat_error failure; /* to be told by receive                 */
-    bool failed, final;
+    bool failed;
     bool interrupted, urgent, closing;
     bool asleep; /* the thread, until wake_ns or an event */
     bool hungry; /* it waits for room                     */

@@ -365,6 +365,7 @@ struct consumer {
     leat_error why;       /* the last failure, for who waits in vain */
     leat_code said;       /* the last failure logged                 */
     leat_error final;     /* it is of no use to go on                */
+    leat_error refused;   /* to be told by the next receive          */
     leat_error first_bad; /* outcome, for flush; under lock         */
 };
 
@@ -387,6 +388,9 @@ void *leat__drive_background(void *consumer);
 
 /* A command failed; logs what is new. */
 void leat__drive_failed(consumer *c, const leat_error *e, const char *what);
+
+/* The server does not let us; who receives is told, and it is tried again. */
+void leat__drive_refused(consumer *c, const leat_error *e);
 
 /* ---- member.c --------------------------------------------------------- */
 

@@ -108,6 +108,12 @@ void leat__drive_failed(consumer *c, const leat_error *e, const char *what)
               c->topic->name, c->group, what, e->msg);
 }
 
+void leat__drive_refused(consumer *c, const leat_error *e)
+{
+    c->refused = *e;
+    leat__error_weather(&c->refused);
+}
+
 static void on_id(void *arg, const leat_reply *r, const leat_error *e)
 {
     consumer *c = arg;

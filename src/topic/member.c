@@ -514,7 +514,7 @@ static void on_beat(void *arg, const leat_reply *r, const leat_error *e)
     if (e) {
         leat__drive_failed(c, e, "the heartbeat");
         if (e->code == LEAT_EAUTH)
-            c->final = *e;
+            leat__drive_refused(c, e);
         leat__group_beat_failed(c->machine, leat__now_ns());
         return;
     }

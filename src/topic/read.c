@@ -111,14 +111,14 @@ static void take_entries(part *p, const leat_reply *entries, uint32_t max,
         p->read_epoch = 0;
 }
 
-/* A key that is no stream will not become one by asking again. */
+/* A key that is no stream is told to who receives, and asked again. */
 void leat__read_failed(consumer *c, part *p, const leat_error *e)
 {
     leat__drive_failed(c, e, "reading");
     if (p)
         p->retry_ns = leat__now_ns() + RETRY_NS;
     if (e->code == LEAT_ESERVER || e->code == LEAT_EAUTH)
-        c->final = *e;
+        leat__drive_refused(c, e);
 }
 
 /* The streams of a reply: a map's pairs, or an array of pairs. */

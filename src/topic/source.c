@@ -136,6 +136,10 @@ static int receive_driving(consumer *c, leat_delivery **out, int max,
             return n;
         if (c->final.code != LEAT_OK)
             return fail_receive(&c->final, err);
+        if (c->refused.code != LEAT_OK) {
+            leat__error_take(&c->refused, err);
+            return -1;
+        }
         if (atomic_exchange(&c->interrupted, false))
             return 0;
         int64_t now = leat__now_ns(), until = deadline_ns;

@@ -356,7 +356,7 @@ static void litter(void)
     redis_do(server, "HSET leat:{t}:members:g a b");
     redis_do(server, "HSET leat:{t}:beats:g a b");
     redis_do(server, "SET leat:{t}:paused:g 1");
-    redis_do(server, "XGROUP CREATE " LOG " g 0 MKSTREAM", 0);
+    redis_do(server, "XGROUP CREATE " LOG " g 1000-0 MKSTREAM", 0);
     for (int i = 0; i < 150; i++) {
         redis_do(server, DEAD, "g");
         redis_do(server, DEAD, "other");

@@ -34,7 +34,7 @@ LANE = "0123456789abcdef"
 READ_ONLY = {"admin/pending", "pool/look", "queue/owl_peek",
              "queue/owl_stats", "redis/clock", "redis/probe", "topic/alive",
              "topic/count", "topic/due", "topic/lanes", "topic/look",
-             "topic/sample", "topic/there"}
+             "topic/sample", "topic/there", "topic/verify"}
 
 
 # ---- what the scripts are given -------------------------------------------
@@ -272,6 +272,11 @@ def joined(k):
 def known(k):
     return (["SADD", k, GROUP],
             ["HSET", k + "g", "u", "aa", "lease", 15000, "gone", 1])
+
+
+def gone(k):
+    yield (["SADD", k, GROUP], ["HSET", k + "g", "u", "aa"]), \
+        [k, k + "g"], [GROUP, "aa"]
 
 
 def whole(k):
@@ -650,7 +655,7 @@ CASES = {
     "admin/discard": discard, "admin/edit": edit, "admin/replay": replay,
     "admin/republish": republish,
     "admin/pause": pause, "admin/seek": seek, "admin/alter": group_alter,
-    "admin/forget": forget, "admin/gone": whole, "admin/ungroup": ungroup,
+    "admin/forget": forget, "admin/gone": gone, "admin/ungroup": ungroup,
     "stream/ack": ack, "stream/autoclaim": autoclaim, "stream/idle": idle,
     "stream/remove": remove, "stream/take": stream_take, "topic/beat": beat,
     "topic/add": bounded, "topic/alter": alter, "topic/bury": bury,

@@ -485,7 +485,7 @@ def g1_at_maxmemory_failing_and_burying_go_on(b):
     with room again everything goes on by itself."""
     b.server("--maxmemory-policy", "noeviction")
     options = with_fates(b, poison=100, flaky=300, reject=100, most=3)
-    b.leave(consume(b, "before"))
+    b.leave(consume(b, "before", options, order="none"))
     send_all(b, 400, key=1)
     b.redis.ask("CONFIG SET maxmemory 1")
     p = b.produce(0, role="refused", key=100, rate=100, answer=60000)

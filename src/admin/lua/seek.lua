@@ -1,4 +1,5 @@
 --#include "redis/clock.lua"
+--#include "topic/mirror.lua"
 -- seek.lua: a group reads a partition from another place on.
 --
 -- KEYS  1 lease   2 cursor   3 log   as in take.lua
@@ -61,7 +62,8 @@ elseif where == 'end' or above(where, last) then
     n = added and string.format('%.0f', added) or ''
 end
 
-local cursor = redis.call('HMGET', KEYS[2], 'e')
+local cursor = redis.call('HMGET', KEYS[2], 'e', 'g', 'c')
+local mirror = mirror_is(cursor[2], KEYS[3], ARGV[3], cursor[3])
 local epoch = string.format('%.0f', math.max(
     (tonumber(lease[2]) or 0) + 1, (tonumber(cursor[1]) or 0) + 1, now_us()))
 
@@ -77,8 +79,10 @@ redis.call('HSET', KEYS[2], 'e', epoch, 'q', '0', 'c', c, 'm', c, 'n', n,
 if ARGV[8] ~= '' then
     redis.call('HSET', KEYS[2], 'u', ARGV[8])
 end
-local set = redis.pcall('XGROUP', 'SETID', KEYS[3], ARGV[3], c)
-if set.err then -- somebody destroyed it, or there is no log yet
+redis.call('HSET', KEYS[2], 'g', mirror)
+local set = mirror == '1' and
+            redis.pcall('XGROUP', 'SETID', KEYS[3], ARGV[3], c)
+if set and set.err then -- somebody destroyed it, or there is no log yet
     redis.pcall('XGROUP', 'CREATE', KEYS[3], ARGV[3], c)
 end
 if ARGV[7] == '1' then

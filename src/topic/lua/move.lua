@@ -44,7 +44,7 @@ local lease = redis.call('HMGET', KEYS[1], 'o', 'e')
 if lease[1] ~= ARGV[1] or lease[2] ~= ARGV[2] then
     return {'0'}
 end
-local cursor = redis.call('HMGET', KEYS[2], 'q', 'c', 'k', 'u')
+local cursor = redis.call('HMGET', KEYS[2], 'q', 'c', 'k', 'u', 'g')
 if tonumber(cursor[1] or '0') >= tonumber(ARGV[3]) then
     return {'2'}
 end
@@ -208,7 +208,7 @@ end
 
 redis.call('HSET', KEYS[2], 'q', ARGV[3], 'c', ARGV[4], 'm', ARGV[5],
            'n', ARGV[6], 's', ARGV[7], 't', ARGV[8], 'k', applied)
-if cursor[2] ~= ARGV[4] then
+if cursor[2] ~= ARGV[4] and cursor[5] == '1' then -- see mirror.lua
     local set = redis.pcall('XGROUP', 'SETID', KEYS[3], group, ARGV[4])
     if set.err then -- somebody destroyed it
         redis.pcall('XGROUP', 'CREATE', KEYS[3], group, ARGV[4])

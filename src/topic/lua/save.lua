@@ -31,7 +31,7 @@ local lease = redis.call('HMGET', KEYS[1], 'o', 'e')
 if lease[1] ~= ARGV[1] or lease[2] ~= ARGV[2] then
     return '0'
 end
-local cursor = redis.call('HMGET', KEYS[2], 'q', 'c', 'k')
+local cursor = redis.call('HMGET', KEYS[2], 'q', 'c', 'k', 'g')
 if tonumber(cursor[3] or '0') < tonumber(ARGV[11]) then
     return '0'
 end
@@ -42,7 +42,7 @@ end
 redis.call('PEXPIRE', KEYS[1], ARGV[10])
 redis.call('HSET', KEYS[2], 'q', ARGV[3], 'c', ARGV[4], 'm', ARGV[5],
            'n', ARGV[6], 's', ARGV[7], 't', ARGV[8])
-if cursor[2] ~= ARGV[4] then
+if cursor[2] ~= ARGV[4] and cursor[4] == '1' then -- see mirror.lua
     local set = redis.pcall('XGROUP', 'SETID', KEYS[3], ARGV[9], ARGV[4])
     if set.err then -- somebody destroyed it
         redis.pcall('XGROUP', 'CREATE', KEYS[3], ARGV[9], ARGV[4])

@@ -1,5 +1,6 @@
 --#include "redis/clock.lua"
 --#include "topic/ids.lua"
+--#include "topic/mirror.lua"
 -- take.lua: take the lease of a partition, and read where its group stands.
 --
 -- KEYS   1 lease   hash: o owner's nonce or "", e epoch, to promised nonce or "",
@@ -8,8 +9,8 @@
 --        2 cursor  hash: e epoch, c last settled position, m read mark,
 --                  n entries ever added up to c ("" unknown), s settled ranges,
 --                  t attempts, q number of the last save, k of the last step,
---                  b c at the start, u incarnation of the group, o order, i
---                  and x as in trimming.lua
+--                  b c at the start, u incarnation of the group, o order, g
+--                  as in mirror.lua, i and x as in trimming.lua
 --        3 log     stream
 --        4 joined  hash: group -> incarnation, see joined.lua
 --        5 kept    6 due   7 lane   of the group, as in kept.lua
@@ -57,6 +58,8 @@ if joined and joined ~= incarnation then
     return {'2', joined}
 end
 local of_another = (redis.call('HGET', KEYS[2], 'u') or '') ~= incarnation
+local mirror = mirror_is(redis.call('HGET', KEYS[2], 'g'), KEYS[3], ARGV[4],
+                         cur[1])
 if of_another then
     cur = {[6] = cur[6]}
 end
@@ -202,7 +205,9 @@ end
 if new or fell ~= '' then
     redis.call('HSET', KEYS[2], 'c', c, 'm', m, 'n', n, 's', s, 't', t)
 end
--- BUSYGROUP says that it is there.
-redis.pcall('XGROUP', 'CREATE', KEYS[3], ARGV[4], c, 'MKSTREAM')
+redis.call('HSET', KEYS[2], 'g', mirror)
+if mirror == '1' then -- BUSYGROUP says that it is there
+    redis.pcall('XGROUP', 'CREATE', KEYS[3], ARGV[4], c, 'MKSTREAM')
+end
 return {'1', epoch, c, m or c, n or '', s or '', t or '', b or '', fell, was,
         missing, upto, order}

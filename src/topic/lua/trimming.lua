@@ -150,7 +150,7 @@ local function state_of(name, cursor, lease, cur)
     return '1'
 end
 
-local low, high, holder, states = nil, nil, '', {}
+local low, high, holder, states, foreign = nil, nil, '', {}, {}
 local function counts(name, at)
     if not low or above(low, at) then
         low, holder = at, name
@@ -159,11 +159,12 @@ end
 
 for g = 1, groups do
     local cursor, lease = KEYS[3 + 2 * g], KEYS[4 + 2 * g]
-    local cur = redis.call('HMGET', cursor, 'c', 'x', 'i')
+    local cur = redis.call('HMGET', cursor, 'c', 'x', 'i', 'g')
     states[g] = state_of(ARGV[9 + g], cursor, lease, cur)
     if states[g] < '2' then
         counts(ARGV[9 + g], cur[1] or '0-0')
     end
+    foreign[ARGV[9 + g]] = cur[4] == '0' -- see mirror.lua
     if cur[1] and (not high or above(cur[1], high)) then
         high = cur[1]
     end
@@ -180,7 +181,7 @@ end
 
 if how == 'others' then
     for _, other in ipairs(others) do
-        if not ours[other.name] then
+        if not ours[other.name] or foreign[other.name] then
             local pending = redis.call('XPENDING', LOG, other.name)
             counts(other.name, pending[1] > 0 and before(pending[2]) or
                                other['last-delivered-id'])
