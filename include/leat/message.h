@@ -21,6 +21,11 @@ LEAT_BEGIN
  * '-'. */
 enum { LEAT_NAME_MAX = 200 };
 
+/* Headers of a message that is published, sent or edited; LEAT_ETOOBIG beyond.
+ * What leat itself adds comes on top.  A message of another program that has
+ * more is received whole, and is retried, moved and replayed with them. */
+enum { LEAT_HEADERS_MAX = 1000 };
+
 typedef struct leat_header {
     leat_bytes name;
     leat_bytes value;

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "base/uuid.h"
+#include "message/codec.h"
 
 #include <stdio.h>
 
@@ -82,6 +83,7 @@ static leat_code change(const leat_dead *x, const leat_dead_edit *e,
     if (e->headers) {
         m->headers = e->headers;
         m->header_count = e->header_count;
+        return leat__check_headers(m, err);
     }
     return LEAT_OK;
 }

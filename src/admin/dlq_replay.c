@@ -7,7 +7,7 @@
  */
 #include "admin/dlq.h"
 
-enum { LARGE_BODY = 64 << 10, HEADERS_MOST = 1000 };
+enum { LARGE_BODY = 64 << 10 };
 
 static const leat_dead_filter all = { 0 };
 
@@ -72,9 +72,6 @@ static leat_code say_origin(leat_fields *f, const char *id, leat_msg *m,
                             leat_error *err)
 {
     size_t n = 0;
-    if (m->header_count > HEADERS_MOST)
-        return leat__fail(err, LEAT_ETOOBIG, "a message of %zu headers",
-                          m->header_count);
     leat_header *h = leat_fields_alloc(f, (m->header_count + 1) * sizeof *h,
                                        err);
     if (!h)

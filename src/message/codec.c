@@ -17,6 +17,14 @@ const leat_codec *leat_codec_find(const char *name)
     return NULL;
 }
 
+leat_code leat__headers_refused(size_t n, leat_error *err)
+{
+    return leat__fail(err, LEAT_ETOOBIG,
+                      "a message of %zu headers, the limit is %d: put them "
+                      "into the body",
+                      n, LEAT_HEADERS_MAX);
+}
+
 leat_code leat__codec_check_count(const leat_codec *c, size_t n,
                                   leat_error *err)
 {

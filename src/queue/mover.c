@@ -108,6 +108,8 @@ static size_t move_all(leat_queue *q, const char *name,
                             .no_reaper = true,
                             .no_events = q->opts.no_events },
         &e);
+    if (to)
+        to->moves = true;
     for (size_t i = 0; to && i < leat_queue_batch_count(b); i++) {
         leat_code rc = move_one(q, to, leat_queue_batch_at(b, i), &e);
         moved += rc == LEAT_OK;

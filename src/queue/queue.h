@@ -71,6 +71,7 @@ struct leat_queue {
     leat__key due;        /* the key of every script                   */
     unsigned forks;
     bool fifo;
+    bool moves;                /* the mover's: what it sends was received */
     char who[LEAT__QUEUE_WHO]; /* the incarnation that was opened; "": none */
     const char *events;
     _Atomic int64_t deaf_ns; /* nobody listens, it is believed until then */

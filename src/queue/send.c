@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/sha256.h"
 #include "base/system.h"
+#include "message/codec.h"
 #include "queue/queue.h"
 
 #include <stdio.h>
@@ -109,6 +110,8 @@ static leat_code prepare(sending *s, size_t i, parcel *p, leat_error *err)
     }
     const queue_profile *profile = s->q->profile;
     leat_code rc = check_how(s, p, err);
+    if (rc == LEAT_OK && !s->q->moves)
+        rc = leat__check_headers(&m, err);
     if (rc == LEAT_OK && profile->check_send)
         rc = profile->check_send(&m, &o, err);
     if (rc == LEAT_OK)

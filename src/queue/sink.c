@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "base/thread.h"
+#include "message/codec.h"
 #include "queue/queue.h"
 
 enum {
@@ -115,6 +116,9 @@ static leat_code publish(leat_sink *base, const leat_msg *m, size_t n,
     leat_code rc = leat__queue_own(k->q, err);
     if (rc != LEAT_OK)
         return rc;
+    for (size_t i = 0; i < n; i++)
+        if (leat__check_headers(&m[i], err) != LEAT_OK)
+            return LEAT_ETOOBIG;
     waiting *line = copy_all(m, n, fn, arg, err);
     if (!line)
         return LEAT_ENOMEM;

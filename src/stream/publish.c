@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "base/thread.h"
+#include "message/codec.h"
 #include "redis/client.h"
 #include "stream/sink.h"
 
@@ -122,7 +123,8 @@ static sink_record *encode_locked(sink_lane *l, const leat_msg *m,
     leat_msg whole = *m;
 
     leat_fields_clear(l->fields);
-    if (complete(k, &whole, t, id, err) != LEAT_OK ||
+    if (leat__check_headers(m, err) != LEAT_OK ||
+        complete(k, &whole, t, id, err) != LEAT_OK ||
         codec->encode(codec, &whole, 1, l->fields, err) != LEAT_OK)
         return NULL;
     size_t n = leat_fields_count(l->fields);

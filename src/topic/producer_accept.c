@@ -24,8 +24,7 @@ enum {
     MAX_COMMAND = 512 * 1024 * 1024, /* the server takes no more */
     ARG_COST = 16,                   /* bytes around an argument, at most */
     ARGS_MOST = 1 << 20,
-    DIRECT = 32, /* with fewer under way a message is written at once */
-    HEADERS_MOST = 1 << 20
+    DIRECT = 32 /* with fewer under way a message is written at once */
 };
 
 /* ---- encoding --------------------------------------------------------- */
@@ -140,8 +139,6 @@ add_partition_header(leat__producer *p, leat_msg *m, uint32_t partition,
 {
     enum { DIGITS = 12 };
     size_t n = m->header_count;
-    if (n >= HEADERS_MOST)
-        return leat__fail(err, LEAT_ETOOBIG, "a message of %zu headers", n);
     leat_header *h = leat_fields_alloc(p->fields, (n + 1) * sizeof *h, err);
     char *text = h ? leat_fields_alloc(p->fields, DIGITS, err) : NULL;
     if (!text)
@@ -191,9 +188,9 @@ static inline IN_LINE leat_code encode_fields(leat__producer *p,
 {
     const leat_codec *codec = p->opts->codec;
     leat_msg m = *given;
-    leat_code rc = LEAT_OK;
+    leat_code rc = leat__check_headers(given, err);
     leat_fields_clear(p->fields);
-    if (p->opts->partition_header)
+    if (rc == LEAT_OK && p->opts->partition_header)
         rc = add_partition_header(p, &m, partition, err);
     if (rc != LEAT_OK)
         return rc;
