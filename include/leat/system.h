@@ -3,8 +3,8 @@
  *
  * Memory, clocks, randomness and sockets go through one table, so that a
  * program can count or pool its memory, and a test can fail the n-th call or
- * run on a clock of its own.  Set it once, before the first other call; it is
- * the only process-wide state of the library.
+ * run on a clock of its own.  Set it once, before the first other call; besides
+ * it only name lookups under way belong to the whole process.
  *
  * Threads: the functions are called from any thread.
  */
