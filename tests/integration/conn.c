@@ -413,9 +413,36 @@ static void a_reply_to_a_call_is_the_callers_to_keep(void **state)
     leat_reply_free(b);
 }
 
+static void count_unknown(void *arg, const leat_reply *r, const leat_error *e)
+{
+    (void)r;
+    *(int *)arg += e && e->code == LEAT_EUNKNOWN;
+}
+
+/* Whoever asked is told at once, not while the next one has it. */
+static void a_connection_with_answers_under_way_is_not_lent_again(void **state)
+{
+    (void)state;
+    int unknown = 0;
+    leat_client *c = open_client(unix_url,
+                                 &(leat_client_opts){ .pool_size = 1 });
+    leat_conn *conn = lend(c);
+    must(leat_conn_send(conn, LEAT_ARGS(leat_str("INCR"), leat_str("n")),
+                        &(leat_send_opts){ count_unknown, &unknown, 0 }, err));
+    must(leat_conn_flush(conn, err));
+    leat_client_return(c, conn);
+    assert_int_equal(unknown, 1);
+    conn = lend(c);
+    must(leat_conn_call(conn, LEAT_ARGS(leat_str("PING")), NULL, NULL, err));
+    assert_int_equal(unknown, 1);
+    leat_client_return(c, conn);
+    leat_client_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_connection_with_answers_under_way_is_not_lent_again),
         cmocka_unit_test_setup(a_command_is_answered_over_tcp_and_unix, flush),
         cmocka_unit_test_setup(
             a_pipeline_wider_than_its_window_is_answered_in_order, flush),

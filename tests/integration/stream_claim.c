@@ -4,6 +4,7 @@
  * 6.0.
  */
 #include "stream_help.h"
+#include "support/tcpfault.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -416,6 +417,51 @@ static void names_of_others_are_not_ours_to_remove(void **state)
     assert_int_equal(consumers(), 1); /* worker-1 */
 }
 
+/* Between the look and the step another consumer takes it: that one lives. */
+static void what_another_took_meanwhile_is_its_own(void **state)
+{
+    enum { STEPS = 3 };
+    char at[64], id[64];
+    (void)state;
+    for (int n = 1; n <= STEPS; n++) {
+        redis_flush(server);
+        dead_with(1);
+        redisReply *r = redis_raw(server, "XPENDING s g - + 1");
+        snprintf(id, sizeof id, "%s", r->element[0]->element[0]->str);
+        freeReplyObject(r);
+        tcpfault *f = tcpfault_start(redis_socket(server), NULL);
+        assert_non_null(f);
+        snprintf(at, sizeof at, "redis://127.0.0.1:%d", tcpfault_port(f));
+        leat_client *c = open_client(at, &as_6_0);
+        leat_source *q = subscribe_on(
+            c, NULL,
+            &(leat_stream_source_opts){ .consumer = "me", .claim_ms = 20 });
+        int rule = tcpfault_rule_add(f,
+                                     &(tcpfault_rule){ .when = TCPFAULT_COMMAND,
+                                                       .command = "EVALSHA",
+                                                       .n = (uint64_t)n,
+                                                       .action = TCPFAULT_HOLD,
+                                                       .times = 1 });
+        redis_do(server, "XCLAIM s g dead 0 %s IDLE 3600000", id);
+        wait_until(tcpfault_fired(f, rule) == 1 || pending_of("me") == 1,
+                   LONG_MS);
+        bool held = tcpfault_fired(f, rule) == 1 && pending_of("dead") == 1;
+        if (held)
+            redis_do(server, "XCLAIM s g other 0 %s", id);
+        tcpfault_counts before = tcpfault_count(f);
+        tcpfault_release(f);
+        if (held) {
+            wait_until(tcpfault_count(f).up > before.up, LONG_MS);
+            assert_null(next_within(q, 200));
+            assert_int_equal(pending_of("other"), 1);
+        }
+        assert_true(held || n > 1);
+        leat_source_close(q);
+        leat_client_close(c);
+        tcpfault_stop(f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -425,6 +471,7 @@ int main(void)
         stream_test(entries_of_a_dead_consumer_are_adopted_on_redis_6_0),
         stream_test(a_subscriber_that_vanishes_is_replaced),
         stream_test(what_is_not_idle_is_not_taken),
+        stream_test(what_another_took_meanwhile_is_its_own),
         stream_test(a_long_pending_list_is_walked_in_pages),
         stream_test(a_stale_ack_is_refused),
         stream_test(a_stale_extend_and_nack_are_refused),

@@ -432,6 +432,19 @@ static void *interrupts(void *q)
     return NULL;
 }
 
+static void an_interrupt_before_a_receive_ends_that(void **state)
+{
+    leat_error e = { 0 };
+    leat_delivery *d;
+    (void)state;
+    leat_source *q = subscribe(NULL);
+    leat_source_interrupt(q);
+    int64_t before = wait_now_ms();
+    assert_int_equal(leat_source_receive(q, &d, 1, LONG_MS, &e), 0);
+    assert_true(wait_now_ms() - before < LONG_MS / 2);
+    leat_source_close(q);
+}
+
 static void an_interrupt_ends_a_receive(void **state)
 {
     leat_delivery *d;
@@ -552,6 +565,7 @@ int main(void)
         stream_test(nacks_without_delay_come_back_at_once_where_chosen),
         stream_test(extending_keeps_a_message_from_the_others),
         stream_test(an_interrupt_ends_a_receive),
+        stream_test(an_interrupt_before_a_receive_ends_that),
         stream_test(the_descriptor_is_readable_while_something_is_ready),
         stream_test(closing_gives_back_what_was_not_settled),
         stream_test(metrics_tell_what_was_done),

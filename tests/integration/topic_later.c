@@ -115,6 +115,34 @@ static void a_delayed_message_comes_in_time_once_to_every_group(void **state)
     leat_topic_close(t);
 }
 
+static int64_t server_ms(void)
+{
+    redisReply *r = redis_raw(server, "TIME");
+    int64_t ms = strtoll(r->element[0]->str, NULL, 10) * 1000 +
+                 strtoll(r->element[1]->str, NULL, 10) / 1000;
+    freeReplyObject(r);
+    return ms;
+}
+
+static void none_comes_before_its_time_by_the_servers_clock(void **state)
+{
+    static const int64_t delays[] = { 300, 1200 };
+    (void)state;
+    leat_topic *t = open_with(client, NULL);
+    leat_source *s = source_of(t, "g", NULL);
+    for (size_t i = 0; i < 2; i++) {
+        int64_t before = server_ms();
+        later(t, "x", delays[i]);
+        flush(t);
+        leat_delivery *d = next_of(s);
+        int64_t entry_ms = (int64_t)leat_delivery_position(d).ms;
+        assert_true(entry_ms - before >= delays[i]);
+        ack(d);
+    }
+    leat_source_close(s);
+    leat_topic_close(t);
+}
+
 static void they_come_in_the_order_of_their_times(void **state)
 {
     (void)state;
@@ -557,6 +585,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         each(a_delayed_message_comes_in_time_once_to_every_group),
         each(they_come_in_the_order_of_their_times),
+        each(none_comes_before_its_time_by_the_servers_clock),
         each(a_producer_alone_lets_its_own_ripen),
         each(what_ripens_while_nobody_is_there_comes_with_the_next),
         each(a_large_body_waits_and_goes_beside_the_log),
