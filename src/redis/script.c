@@ -10,7 +10,6 @@
 #include "base/mem.h"
 #include "redis/bundle.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct leat__script_call {
@@ -131,15 +130,29 @@ bool leat__script_resend(leat_conn *c, const leat__pending *p)
     return true;
 }
 
-/* The tail is "$1\r\n2\r\n$3\r\nkey\r\n...", as we encoded it. */
+/* The number that a line of the tail holds, behind its '$' if it has one, and
+ * where the next begins.  As we encoded it: every line ends. */
+static size_t read_line(const char **p, const char *end)
+{
+    size_t n = 0;
+    const char *at = *p;
+    if (at < end && *at == '$')
+        at++;
+    for (; at < end && *at >= '0' && *at <= '9'; at++)
+        n = 10 * n + (size_t)(*at - '0');
+    *p = at + 2 < end ? at + 2 : end;
+    return n;
+}
+
+/* The tail is "$1\r\n2\r\n$3\r\nkey\r\n...". */
 leat_bytes leat__script_key(const struct leat__script_call *call)
 {
-    const char *p = strchr(call->tail, '\n') + 1;
-    if (strtol(p, NULL, 10) <= 0)
+    const char *p = call->tail, *end = p + call->size;
+    (void)read_line(&p, end);
+    if (read_line(&p, end) == 0)
         return leat_mem(NULL, 0);
-    p = strchr(p, '\n') + 2; /* behind the '$' */
-    size_t n = (size_t)strtol(p, NULL, 10);
-    return leat_mem(strchr(p, '\n') + 1, n);
+    size_t n = read_line(&p, end), left = (size_t)(end - p);
+    return leat_mem(p, n < left ? n : left);
 }
 
 void leat__script_forget(struct leat__script_call *call)
