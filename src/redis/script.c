@@ -10,13 +10,13 @@
 #include "base/mem.h"
 #include "redis/bundle.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct leat__script_call {
     const leat__script *script;
-    size_t argc; /* numkeys, keys and args */
-    size_t size; /* of their encoding      */
+    size_t argc;    /* numkeys, keys and args */
+    size_t size;    /* of their encoding      */
+    leat_bytes key; /* the first, in the tail; none: empty */
     char tail[];
 };
 
@@ -47,8 +47,12 @@ static struct leat__script_call *keep(const leat__script *s,
     struct leat__script_call *k = leat__alloc(sizeof *k + room, err);
     if (!k)
         return NULL;
-    char *end = put_all(k->tail, &numkeys, 1);
-    end = put_all(end, keys, nkeys);
+    char *at = put_all(k->tail, &numkeys, 1);
+    char *end = put_all(at, keys, nkeys);
+    k->key = leat_mem(NULL, 0);
+    if (nkeys > 0) /* behind "$3\r\n" */
+        k->key = leat_mem((char *)memchr(at, '\n', (size_t)(end - at)) + 1,
+                          keys[0].n);
     end = put_all(end, args, nargs);
     k->script = s;
     k->argc = 1 + nkeys + nargs;
@@ -131,15 +135,9 @@ bool leat__script_resend(leat_conn *c, const leat__pending *p)
     return true;
 }
 
-/* The tail is "$1\r\n2\r\n$3\r\nkey\r\n...", as we encoded it. */
 leat_bytes leat__script_key(const struct leat__script_call *call)
 {
-    const char *p = strchr(call->tail, '\n') + 1;
-    if (strtol(p, NULL, 10) <= 0)
-        return leat_mem(NULL, 0);
-    p = strchr(p, '\n') + 2; /* behind the '$' */
-    size_t n = (size_t)strtol(p, NULL, 10);
-    return leat_mem(strchr(p, '\n') + 1, n);
+    return call->key;
 }
 
 void leat__script_forget(struct leat__script_call *call)
