@@ -143,6 +143,7 @@ typedef struct pool_source {
     leat__list fresh; /* lots not wholly handed out */
     size_t told;      /* queues that the last look told of */
     int64_t swept_ns;
+    bool worked; /* once: a refusal before is final, as at an open */
 
     pthread_mutex_t change; /* held while what is in flight is extended or   */
                             /* given back: outermost                         */

@@ -115,8 +115,9 @@ static int receive(leat_source *base, leat_delivery **out, int max,
             return 0;
         if (n > 0) {
             int got = leat__pool_take(s, n, out, max, &again, err);
-            if (got < 0)
+            if (got < 0 && s->worked)
                 leat__error_weather(err);
+            s->worked = s->worked || got >= 0;
             if (got != 0)
                 return got;
         }

@@ -14,8 +14,9 @@
 
 struct leat__script_call {
     const leat__script *script;
-    size_t argc; /* numkeys, keys and args */
-    size_t size; /* of their encoding      */
+    size_t argc;    /* numkeys, keys and args */
+    size_t size;    /* of their encoding      */
+    leat_bytes key; /* the first, in the tail; none: empty */
     char tail[];
 };
 
@@ -46,8 +47,12 @@ static struct leat__script_call *keep(const leat__script *s,
     struct leat__script_call *k = leat__alloc(sizeof *k + room, err);
     if (!k)
         return NULL;
-    char *end = put_all(k->tail, &numkeys, 1);
-    end = put_all(end, keys, nkeys);
+    char *at = put_all(k->tail, &numkeys, 1);
+    char *end = put_all(at, keys, nkeys);
+    k->key = leat_mem(NULL, 0);
+    if (nkeys > 0) /* behind "$3\r\n" */
+        k->key = leat_mem((char *)memchr(at, '\n', (size_t)(end - at)) + 1,
+                          keys[0].n);
     end = put_all(end, args, nargs);
     k->script = s;
     k->argc = 1 + nkeys + nargs;
@@ -130,29 +135,9 @@ bool leat__script_resend(leat_conn *c, const leat__pending *p)
     return true;
 }
 
-/* The number that a line of the tail holds, behind its '$' if it has one, and
- * where the next begins.  As we encoded it: every line ends. */
-static size_t read_line(const char **p, const char *end)
-{
-    size_t n = 0;
-    const char *at = *p;
-    if (at < end && *at == '$')
-        at++;
-    for (; at < end && *at >= '0' && *at <= '9'; at++)
-        n = 10 * n + (size_t)(*at - '0');
-    *p = at + 2 < end ? at + 2 : end;
-    return n;
-}
-
-/* The tail is "$1\r\n2\r\n$3\r\nkey\r\n...". */
 leat_bytes leat__script_key(const struct leat__script_call *call)
 {
-    const char *p = call->tail, *end = p + call->size;
-    (void)read_line(&p, end);
-    if (read_line(&p, end) == 0)
-        return leat_mem(NULL, 0);
-    size_t n = read_line(&p, end), left = (size_t)(end - p);
-    return leat_mem(p, n < left ? n : left);
+    return call->key;
 }
 
 void leat__script_forget(struct leat__script_call *call)
