@@ -21,7 +21,7 @@ enum { FAILURES = 5100 };
 
 static const leat_topic_source_opts failing = {
     .order = LEAT_ORDER_NONE,
-    .retry = { .backoff = LEAT_BACKOFF_FIXED, .delay_ms = 1, .no_jitter = true }
+    .retry = { .backoff = LEAT_BACKOFF_FIXED, .delay_ms = 1, .jitter = LEAT_NO }
 };
 
 /* True: that was its last settlement. */

@@ -25,12 +25,15 @@ typedef struct role {
 #define COMMANDS                                                               \
     "-@all +@read +@write +@stream +@connection +@pubsub -@admin -@dangerous " \
     "+multi +exec +discard +eval +evalsha +script|load +time +wait +command "  \
-    "+select +client|setname +client|id +client|unblock +info +role"
+    "+select +client|setname +client|id +client|unblock +info +role "          \
+    "+cluster|shards +cluster|slots"
 
 static const char *const producer_topic[] = {
-    "%p:topics",        "%p:topic:%n",     "%p:{%n/*}:log",
-    "%p:{%n/*}:later",  "%p:{%n/*}:since", "%p:{%n/*}:laters",
-    "%p:{%n/*}:bodies", "%p:{%n/*}:large", NULL
+    "%p:topics",        "%p:topic:%n",
+    "%p:{%n/*}:log",    "%p:{%n/*}:later",
+    "%p:{%n/*}:since",  "%p:{%n/*}:laters",
+    "%p:{%n/*}:bodies", "%p:{%n/*}:large",
+    "%p:{%n/*}:id",     NULL
 };
 static const char *const consumer_topic[] = { "%p:topics", "%p:topic:%n",
                                               "%p:{%n}:*", "%p:{%n/*}:*",

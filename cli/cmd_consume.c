@@ -231,7 +231,7 @@ static int stop(consuming *s, leat_run *r)
 
 leat_order order_of(const char *word)
 {
-    return !word                       ? LEAT_ORDER_PARTITION
+    return !word                       ? LEAT_ORDER_UNSET
            : strcmp(word, "key") == 0  ? LEAT_ORDER_KEY
            : strcmp(word, "none") == 0 ? LEAT_ORDER_NONE
                                        : LEAT_ORDER_PARTITION;
@@ -292,7 +292,8 @@ static int run_topic(consuming *s, leat_client *client)
     return code;
 }
 
-/* KIND:TIME[..MAX][,nojitter], for example exponential:1s..60s. */
+/* KIND:TIME[..MAX][,nojitter], for example exponential:1s..60s.  It says all:
+ * what is left out is the default. */
 static bool backoff_parse(const char *text, leat_retry *out)
 {
     char word[64];
@@ -300,10 +301,9 @@ static bool backoff_parse(const char *text, leat_retry *out)
         return false;
     snprintf(word, sizeof word, "%s", text);
     char *comma = strchr(word, ','), *colon = strchr(word, ':');
-    if (comma) {
+    out->jitter = comma ? LEAT_NO : LEAT_YES;
+    if (comma)
         *comma = '\0';
-        out->no_jitter = true;
-    }
     if ((comma && strcmp(comma + 1, "nojitter") != 0) || !colon)
         return false;
     *colon = '\0';
@@ -315,8 +315,8 @@ static bool backoff_parse(const char *text, leat_retry *out)
     if ((!fixed && strcmp(word, "exponential") != 0) || (fixed && most) ||
         !duration_parse(colon + 1, &out->delay_ms) || out->delay_ms < 1)
         return false;
-    if (!most && out->delay_ms > DELAY_MAX_MS)
-        out->max_delay_ms = out->delay_ms;
+    out->max_delay_ms = out->delay_ms > DELAY_MAX_MS ? out->delay_ms
+                                                     : DELAY_MAX_MS;
     return !most || (duration_parse(most + 2, &out->max_delay_ms) &&
                      out->max_delay_ms >= out->delay_ms);
 }

@@ -87,7 +87,7 @@ static int consume(worker *w, leat_topic *t)
                                    .order = LEAT_ORDER_KEY,
                                    .retry = { .max_attempts = DEMO_TRIES,
                                               .delay_ms = DEMO_BACKOFF_MS,
-                                              .no_jitter = true },
+                                              .jitter = LEAT_NO },
                                    .on_assign = on_assign,
                                    .assign_arg = w };
     leat_source *s = leat_topic_source(t, DEMO_GROUP, &how, &err);

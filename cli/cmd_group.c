@@ -137,8 +137,8 @@ static void show_settings(output *out, const leat_group_settings *s)
                 s->backoff == LEAT_BACKOFF_FIXED ? "fixed" : "exponential");
     output_number(out, s->delay_ms);
     output_number(out, s->max_delay_ms);
-    output_bool(out, !s->no_jitter);
-    output_bool(out, s->re_add);
+    output_bool(out, s->jitter == LEAT_YES);
+    output_bool(out, s->re_add == LEAT_YES);
 }
 
 static void show_info(output *out, const leat_group_info *g)

@@ -177,32 +177,42 @@ int run_group_seek(cli *c)
 static bool any_setting(cli *c)
 {
     return value_text(c, "lease") || value_text(c, "order") ||
-           value_text(c, "max-attempts") || value_text(c, "backoff");
+           value_text(c, "max-attempts") || value_text(c, "backoff") ||
+           value_text(c, "re-add");
 }
 
-/* Choices were checked when the words were read. */
+static leat_choice re_add_of(const char *word)
+{
+    return !word ? LEAT_UNSET : strcmp(word, "yes") == 0 ? LEAT_YES : LEAT_NO;
+}
+
+/* Only what is given.  Choices were checked when the words were read. */
 static int settings_options(cli *c, leat_group_settings *s)
 {
-    leat_retry r = { .max_attempts = s->max_attempts,
-                     .backoff = s->backoff,
-                     .delay_ms = s->delay_ms,
-                     .max_delay_ms = s->max_delay_ms,
-                     .no_jitter = s->no_jitter };
-    if (value_text(c, "backoff"))
-        r = (leat_retry){ .max_attempts = s->max_attempts };
+    leat_retry r = { 0 };
     int code = retry_parse(c, &r);
     if (code == 0 && value_text(c, "lease") && value_ms(c, "lease") == 0)
         code = fail(EXIT_USAGE, "give a time such as 15s",
                     "--lease: 0 is no lease");
-    if (value_text(c, "lease"))
-        s->lease_ms = value_ms(c, "lease");
-    if (value_text(c, "order"))
-        s->order = order_of(value_text(c, "order"));
-    s->max_attempts = r.max_attempts;
-    s->backoff = r.backoff;
-    s->delay_ms = r.delay_ms;
-    s->max_delay_ms = r.max_delay_ms;
-    s->no_jitter = r.no_jitter;
+    *s = (leat_group_settings){ .lease_ms = value_ms(c, "lease"),
+                                .order = order_of(value_text(c, "order")),
+                                .max_attempts = r.max_attempts,
+                                .backoff = r.backoff,
+                                .delay_ms = r.delay_ms,
+                                .max_delay_ms = r.max_delay_ms,
+                                .jitter = r.jitter,
+                                .re_add = re_add_of(value_text(c, "re-add")) };
+    return code;
+}
+
+/* The wrong one stays wrong: it is a no, not to be tried again. */
+static int another(cli *c, const leat_error *err)
+{
+    char *todo = format("leat group info %s %s shows the id of the one that is "
+                        "there",
+                        c->args[0], c->args[1]);
+    int code = fail(EXIT_NO, todo, "%s", err->msg);
+    free(todo);
     return code;
 }
 
@@ -210,15 +220,15 @@ static int alter(cli *c, leat_client *client, const char *topic,
                  const char *name)
 {
     leat_error err = { 0 };
-    leat_group_info *g = leat_group_describe(client, topic, name, NULL, &err);
-    if (!g)
-        return group_fail(client, topic, name, &err);
-    leat_group_settings s = g->settings;
-    leat_group_info_free(g);
+    leat_group_settings s;
+    leat_alter_opts o = { .id = value_text(c, "id") };
     int code = settings_options(c, &s);
     if (code != 0)
         return code;
-    if (leat_group_alter(client, topic, name, NULL, &s, &err) != LEAT_OK)
+    leat_code got = leat_group_alter(client, topic, name, &s, &o, &err);
+    if (got == LEAT_ESTALE)
+        return another(c, &err);
+    if (got != LEAT_OK)
         return group_fail(client, topic, name, &err);
     char *remark = format("group %s of %s altered; its members learn of it "
                           "within seconds",
@@ -277,17 +287,9 @@ int run_group_resume(cli *c)
 
 /* ---- rm --------------------------------------------------------------- */
 
-/* The wrong one stays wrong: it is a no, not to be tried again. */
 static int not_removed(cli *c, leat_client *client, const leat_error *err)
 {
-    if (err->code != LEAT_ESTALE)
-        return refused(client, c, err);
-    char *todo = format("leat group info %s %s shows the id of the one that is "
-                        "there",
-                        c->args[0], c->args[1]);
-    int code = fail(EXIT_NO, todo, "%s", err->msg);
-    free(todo);
-    return code;
+    return err->code == LEAT_ESTALE ? another(c, err) : refused(client, c, err);
 }
 
 /* What is removed is the group that the question was about. */

@@ -182,11 +182,14 @@ static int say_removed(cli *c, bool dry, const char *what)
     return code;
 }
 
-static int ask_and_remove(cli *c, leat_client *client, const char *what)
+/* What is removed is the queue that the question was about. */
+static int ask_and_remove(cli *c, leat_client *client, const char *id,
+                          const char *what)
 {
     int code;
     leat_error err = { 0 };
     leat_queue_opts o = queue_opts(c);
+    o.id = id;
     if (value_on(c, "dry-run"))
         return say_removed(c, true, what);
     char *question = format("remove %s", what);
@@ -204,9 +207,18 @@ int run_queue_rm(cli *c)
     int code;
     leat_client *client = client_open(c, value_text(c, "url"), "leat-queue",
                                       &code);
-    char *what = client ? contents(c, client, &code) : NULL;
+    if (!client)
+        return code;
+    char id[LEAT_QUEUE_ID];
+    leat_error err = { 0 };
+    leat_queue_opts o = queue_opts(c);
+    char *what = NULL;
+    if (leat_queue_id(client, c->args[0], &o, id, &err) == LEAT_OK)
+        what = contents(c, client, &code);
+    else
+        code = queue_fail(c, client, c->args[0], &err);
     if (what)
-        code = ask_and_remove(c, client, what);
+        code = ask_and_remove(c, client, id, what);
     free(what);
     leat_client_close(client);
     return code;

@@ -163,6 +163,7 @@ static const column columns[] = {
     { "replica_lag_s", COLUMN_COUNT, false },
     { "failover", COLUMN_SENTENCE, false },
     { "failover_offset", COLUMN_COUNT, false },
+    { "sentinel_epoch", COLUMN_COUNT, false },
     { "protocol", COLUMN_ID, false },
     { "durability", COLUMN_TEXT, false },
     { "meaning", COLUMN_SENTENCE, false },
@@ -230,8 +231,9 @@ static const char *failover_text(const leat_server *s)
 }
 
 /* A server that follows another history than its first keeps the offset where
- * that one ended.  INFO may be refused, and of a cluster it tells of one node
- * only: then it is not known. */
+ * that one ended, until it starts again.  The sentinels remember longer: each
+ * failover raises their epoch.  INFO may be refused, and of a cluster it tells
+ * of one node only: then it is not known. */
 static void show_failover(output *out, leat_client *client,
                           const leat_server *s)
 {
@@ -239,8 +241,14 @@ static void show_failover(output *out, leat_client *client,
     char *info = cluster ? copy("") : server_info(client, "replication");
     bool known = strstr(info, "second_repl_offset:") != NULL;
     int64_t offset = known ? info_number(info, "second_repl_offset") : -1;
-    output_text(out, !known ? NULL : offset >= 0 ? failover_text(s) : "none");
+    int64_t epoch = leat_client_sentinel_epoch(client);
+    output_text(out, offset >= 0 ? failover_text(s)
+                     : epoch > 0 ? "the sentinels have replaced a master; what "
+                                   "that had acknowledged last may be lost"
+                     : known     ? "none"
+                                 : NULL);
     number_or_null(out, offset >= 0, offset);
+    number_or_null(out, epoch >= 0, epoch);
     free(info);
 }
 

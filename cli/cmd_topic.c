@@ -243,6 +243,8 @@ static const column info_columns[] = {
     { "large_body", COLUMN_COUNT, false },
     { "first", COLUMN_TEXT, false },
     { "last", COLUMN_TEXT, false },
+    { "id", COLUMN_TEXT, false },
+    { "removing", COLUMN_BOOL, false },
 };
 
 static const column partition_columns[] = {
@@ -292,6 +294,8 @@ static void show_info(output *out, const leat_topic_info *t)
     show_retention(out, &t->retention);
     output_position(out, t->first);
     output_position(out, t->last);
+    output_text(out, t->id);
+    output_bool(out, t->removing);
 }
 
 static void show_partitions(output *out, const leat_topic_info *t)
@@ -341,21 +345,33 @@ int run_topic_info(cli *c)
 
 /* ---- rm --------------------------------------------------------------- */
 
+/* The wrong one stays wrong: it is a no, not to be tried again. */
 static int removal_fail(const char *name, const leat_error *err)
 {
+    if (err->code == LEAT_ESTALE) {
+        char *todo = format("leat topic info %s shows the id of the one that "
+                            "is there",
+                            name);
+        int code = fail(EXIT_NO, todo, "%s", err->msg);
+        free(todo);
+        return code;
+    }
     return fail_with(name, err,
                      err->code == LEAT_EBUSY
                          ? "stop its consumers first, or give --force"
                          : NULL);
 }
 
-/* Refused before the question, not after it. */
+/* Refused before the question, not after it; and what is removed is the topic
+ * that it was about. */
 static int ask_and_remove(cli *c, leat_client *client, const char *name,
-                          const char *what)
+                          const char *id, const char *what)
 {
     int code = 0;
     leat_error err = { 0 };
-    leat_remove_opts o = { .force = value_on(c, "force"), .dry_run = true };
+    leat_remove_opts o = { .force = value_on(c, "force"),
+                           .dry_run = true,
+                           .id = id };
     char *question = format("remove %s", what);
     leat_code got = leat_topic_remove_with(client, name, &o, &err);
     char *would = format("dry run: %s would be removed", what);
@@ -379,7 +395,8 @@ static int remove_topic(cli *c, leat_client *client, const leat_topic_info *t)
     char *what = format("topic %s with %lld message%s and %lld group%s",
                         t->name, (long long)t->entries, plural(t->entries),
                         (long long)t->groups, plural(t->groups));
-    int code = ask_and_remove(c, client, t->name, what);
+    const char *id = value_text(c, "id");
+    int code = ask_and_remove(c, client, t->name, id ? id : t->id, what);
     free(what);
     return code;
 }

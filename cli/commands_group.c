@@ -40,6 +40,12 @@ static const option group_alter_options[] = {
     { "backoff", 0, VALUE_TEXT, "HOW", NULL, NULL, false, false,
       "How long a message waits that is to be tried again: fixed:TIME, or "
       "exponential:TIME[..MAX], and ,nojitter behind it." },
+    { "re-add", 0, VALUE_CHOICE, "HOW", NULL, "yes no", false, false,
+      "Whether a message that failed becomes a new one at the end of the log, "
+      "for this group alone." },
+    { "id", 0, VALUE_TEXT, "ID", NULL, NULL, false, false,
+      "Only the group with this id, as 'leat group info' shows it; another of "
+      "that name stays as it is." },
     { 0 },
 };
 
@@ -194,10 +200,11 @@ const command group_commands[] = {
       .max_args = 2,
       .arg_words = "@topic @group",
       .summary = "change what the members of a group share",
-      .text = "The first member's options made it.  Members that live learn "
-              "of a change within seconds; none of them loses a partition by "
-              "it, and nothing is overtaken.  A member that asks for anything "
-              "else is refused when it joins.",
+      .text = "The first member's options made it.  What is not given stays: "
+              "of two changes at once neither undoes the other.  Members that "
+              "live learn of a change within seconds; none of them loses a "
+              "partition by it, and nothing is overtaken.  A member that asks "
+              "for anything else is refused when it joins.",
       .options = group_alter_options,
       .examples = group_alter_examples,
       .run = run_group_alter },

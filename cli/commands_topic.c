@@ -180,6 +180,9 @@ static const option topic_tail_options[] = {
 };
 
 static const option topic_rm_options[] = {
+    { "id", 0, VALUE_TEXT, "ID", NULL, NULL, false, false,
+      "Only the topic with this id, as 'leat topic info' shows it; another of "
+      "that name stays.  For a removal that is tried again." },
     FORCE_OPTION("Also while members of its groups live."),
     DRY_RUN_OPTION,
     { 0 },
@@ -378,7 +381,9 @@ const command topic_commands[] = {
       .arg_words = "@topic",
       .summary = "show what a topic is and holds",
       .text = "A stream of that very name, made by another program, is shown "
-              "as a topic of one partition (legacy).",
+              "as a topic of one partition (legacy).  Its id tells it from "
+              "another topic of that name, before or after it; removing says "
+              "that a removal is under way, or was cut off.",
       .options = topic_info_options,
       .examples = topic_info_examples,
       .run = run_topic_info },
@@ -393,7 +398,8 @@ const command topic_commands[] = {
       .text = "Says how many messages and groups go, and asks first on a "
               "terminal; elsewhere it needs --yes.  Refused while members of "
               "its groups live, unless --force.  Who sends to it is not "
-              "known: stop them first.",
+              "known: stop them first.  When it was cut off, run it again: "
+              "until then nobody makes a topic of that name.",
       .options = topic_rm_options,
       .examples = topic_rm_examples,
       .run = run_topic_rm },

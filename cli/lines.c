@@ -51,7 +51,8 @@ bool lines_next(line_reader *l, const char **p, size_t *n, int *code)
     size_t seen = 0;
     l->cut = false;
     for (;;) {
-        const char *start = l->buffer + l->used;
+        /* Nothing was read yet: there is no buffer to count in. */
+        const char *start = l->buffer ? l->buffer + l->used : "";
         size_t left = l->have - l->used;
         const char *end = left > seen
                               ? memchr(start + seen, l->end, left - seen)

@@ -83,15 +83,25 @@ LEAT_API leat_code leat_group_resume(leat_client *c, const char *topic,
 
 /* ---- settings --------------------------------------------------------- */
 
-/* Change what the members of a group share, as leat_group_describe tells it;
- * zero is the default.  Those that live learn of it with their next beat.
- * Until a shorter lease is known to all, nobody is judged by it; an order holds
- * for a partition from when nothing of it is out or waits for a retry.
- * LEAT_ENOENT: no such topic or group; LEAT_ESTALE: it was removed and made
- * again meanwhile. */
+typedef struct leat_alter_opts {
+    const char *prefix;
+    const char *id; /* only the group with this incarnation, as             */
+                    /* leat_remove_opts says; NULL: whichever is there      */
+} leat_alter_opts;
+
+/* Change what the members of a group share.  What is unset, zero, stays as it
+ * is: of two changes at once neither undoes the other.  A group that has no
+ * settings yet gets the defaults.  Members that live learn of it with their
+ * next beat.  Until a shorter lease is known to all, nobody is judged by it; an
+ * order holds for a partition from when nothing of it is out or waits for a
+ * retry.
+ * LEAT_EINVAL: delay_ms would be above max_delay_ms, or one is out of its
+ * range; LEAT_ENOENT: no such topic or group; LEAT_ESTALE: another of that
+ * name.  Nothing was changed then. */
 LEAT_API leat_code leat_group_alter(leat_client *c, const char *topic,
-                                    const char *group, const char *prefix,
+                                    const char *group,
                                     const leat_group_settings *s,
+                                    const leat_alter_opts *opts,
                                     leat_error *err);
 
 /* ---- removing --------------------------------------------------------- */

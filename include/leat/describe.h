@@ -78,6 +78,9 @@ typedef struct leat_topic_info {
     int64_t delayed;
     leat_position first; /* the oldest and the newest entry of all; zero  */
     leat_position last;  /* where there is none                           */
+    const char *id; /* its incarnation; "": an earlier version made it, or */
+                    /* it is a bare stream                                 */
+    bool removing;  /* a removal is under way, or was cut off              */
 } leat_topic_info;
 
 /* LEAT_ENOENT: no such topic, nor a stream of that name. */
@@ -154,8 +157,8 @@ typedef struct leat_group_info {
     int64_t lanes;
     int64_t parked;
     const char *id; /* its incarnation; "": an earlier version made it      */
-    leat_group_settings settings; /* lease_ms 0: no member of this version  */
-                                  /* has come                               */
+    leat_group_settings settings; /* unset: no member of this version has   */
+                                  /* come                                   */
 } leat_group_info;
 
 /* LEAT_ENOENT: no such topic, or no such group of it. */

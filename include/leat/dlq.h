@@ -80,6 +80,8 @@ typedef struct leat_dead {
     const leat_error *damaged; /* why it could not be decoded: msg then has */
                                /* the raw fields as headers; NULL: it could */
     size_t size;               /* bytes of it all                           */
+    const char *group_id;      /* the group's incarnation; "": an earlier   */
+                               /* version made it                           */
 } leat_dead;
 
 /* Which ones; zero: all. */
@@ -91,6 +93,7 @@ typedef struct leat_dead_filter {
     int64_t until_ms;  /* died before then; 0: no end                        */
     bool one;          /* of this partition only                             */
     uint32_t partition;
+    const char *group_id; /* of this incarnation of the group; NULL: of any  */
 } leat_dead_filter;
 
 typedef struct leat_dlq_walk leat_dlq_walk;

@@ -79,6 +79,8 @@ typedef struct leat_queue_opts {
     leat_client *event_client; /* borrowed; NULL: the same                  */
     leat_logger log;
     leat_metrics *metrics; /* borrowed; NULL: none                          */
+    const char *id; /* of leat_queue_remove: the one that is meant; NULL:   */
+                    /* whichever is there                                   */
 } leat_queue_opts;
 
 /* Open a queue, making it if it is new.  LEAT_EEXIST: it has other settings
@@ -234,8 +236,18 @@ LEAT_API leat_code leat_queue_requeue_expired_once(leat_queue *q, int max,
 LEAT_API leat_code leat_queue_purge(leat_queue *q, bool dead, int64_t *dropped,
                                     leat_error *err);
 
+enum { LEAT_QUEUE_ID = 24 }; /* room for an id */
+
+/* Which queue has the name: its incarnation; "" where the profile has none.
+ * Also of one whose removal was cut off. */
+LEAT_API leat_code leat_queue_id(leat_client *c, const char *name,
+                                 const leat_queue_opts *opts,
+                                 char id[LEAT_QUEUE_ID], leat_error *err);
+
 /* Remove the queue with all its messages; not one that is made of that name
- * meanwhile.  Handles get LEAT_ENOENT. */
+ * meanwhile.  With opts.id only that one: whoever tries again after
+ * LEAT_EUNKNOWN removes no namesake, which is LEAT_ESTALE.  Handles get
+ * LEAT_ENOENT. */
 LEAT_API leat_code leat_queue_remove(leat_client *c, const char *name,
                                      const leat_queue_opts *opts,
                                      leat_error *err);

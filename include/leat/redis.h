@@ -245,6 +245,11 @@ typedef struct leat_node {
 
 LEAT_API leat_topology leat_client_topology(const leat_client *c);
 
+/* The configuration epoch of the master, by the sentinels that named it: higher
+ * after each failover that they led.  0: there was none, or they do not tell;
+ * -1: the URL names no sentinels. */
+LEAT_API int64_t leat_client_sentinel_epoch(leat_client *c);
+
 /* Fill out up to room nodes; *n is how many there are. */
 LEAT_API leat_code leat_client_nodes(leat_client *c, leat_node *out,
                                      size_t room, size_t *n, leat_error *err);

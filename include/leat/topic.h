@@ -95,13 +95,16 @@ typedef struct leat_topic_spec {
     leat_retention retention;
 } leat_topic_spec;
 
-/* LEAT_EEXIST when there is one; LEAT_EINVAL for a name that cannot be. */
+/* LEAT_EEXIST when there is one; LEAT_EBUSY: one of that name is being removed,
+ * or that was cut off: remove it to the end; LEAT_EINVAL for a name that cannot
+ * be. */
 LEAT_API leat_code leat_topic_create(leat_client *c, const char *name,
                                      const leat_topic_spec *spec,
                                      leat_error *err);
 
 /* Change what is kept of a topic.  Who has it open learns of it within seconds.
- * LEAT_EINVAL for what contradicts itself; LEAT_ENOENT: no such topic. */
+ * LEAT_EINVAL for what contradicts itself; LEAT_ENOENT: no such topic;
+ * LEAT_ESTALE: it was removed meanwhile, and one made since is as it was. */
 LEAT_API leat_code leat_topic_alter(leat_client *c, const char *name,
                                     const char *prefix, const leat_retention *r,
                                     leat_error *err);
@@ -227,7 +230,13 @@ LEAT_API leat_code leat_topic_remove(leat_client *c, const char *name,
 /* Hand over one message; it is copied.  fn, which may be NULL, runs exactly
  * once, on a thread of the topic's or inside flush and close: persisted with
  * its position, failed, or LEAT_EUNKNOWN.  A failure here means that it was not
- * accepted, and fn does not run. */
+ * accepted, and fn does not run.
+ *
+ * Every few seconds it is looked whether the topic is still the one that was
+ * opened; what is sent before goes to who has the name.  Another one with the
+ * same partitions is published to from then on, and that is logged; for one
+ * with others this is LEAT_ESTALE, open it again; for one that is gone
+ * LEAT_ENOENT, until there is one, but with auto_create it is made again. */
 LEAT_API leat_code leat_topic_publish(leat_topic *t, const leat_msg *m,
                                       leat_published_fn *fn, void *arg,
                                       leat_error *err);
@@ -262,12 +271,18 @@ LEAT_API leat_sink *leat_topic_sink(leat_topic *t, leat_error *err);
 
 /* ---- reading ---------------------------------------------------------- */
 
+/* What the members of a group share is left unset, zero, or asked for.  Unset
+ * is as the group has it; of a group that is new, the default. */
+
 /* What must not overtake what. */
 typedef enum leat_order {
-    LEAT_ORDER_PARTITION = 0, /* one line a partition                      */
-    LEAT_ORDER_KEY,           /* one line a key, others flow               */
-    LEAT_ORDER_NONE           /* every message for itself                  */
+    LEAT_ORDER_UNSET = 0, /* of a new group: LEAT_ORDER_PARTITION          */
+    LEAT_ORDER_PARTITION, /* one line a partition                          */
+    LEAT_ORDER_KEY,       /* one line a key, others flow                   */
+    LEAT_ORDER_NONE       /* every message for itself                      */
 } leat_order;
+
+typedef enum leat_choice { LEAT_UNSET = 0, LEAT_YES, LEAT_NO } leat_choice;
 
 /* A message that failed, as policies see it. */
 typedef struct leat_failure {
@@ -290,24 +305,26 @@ typedef int64_t leat_retry_fn(void *arg, const leat_failure *f);
 typedef void leat_dead_fn(void *arg, const leat_failure *f, leat_fields *extra);
 
 typedef enum leat_backoff_kind {
-    LEAT_BACKOFF_EXPONENTIAL = 0, /* doubled with every failure             */
+    LEAT_BACKOFF_UNSET = 0,   /* of a new group: LEAT_BACKOFF_EXPONENTIAL   */
+    LEAT_BACKOFF_EXPONENTIAL, /* doubled with every failure                 */
     LEAT_BACKOFF_FIXED
 } leat_backoff_kind;
 
 /* What becomes of a message that failed.  A header "maxRetries" of a message
  * goes before max_attempts: so many tries after the first. */
 typedef struct leat_retry {
-    int max_attempts; /* times handed out, then it is a dead letter; 0: 5;  */
-                      /* -1: no limit                                       */
+    int max_attempts; /* times handed out, then it is a dead letter; unset: */
+                      /* 5; -1: no limit                                    */
     leat_backoff_kind backoff;
-    int64_t delay_ms;     /* the first; 0: 1 s                              */
-    int64_t max_delay_ms; /* 0: 60 s                                        */
-    bool no_jitter;       /* without: any time up to the delay              */
+    int64_t delay_ms;     /* the first; unset: 1 s                          */
+    int64_t max_delay_ms; /* the longest; unset: 60 s                       */
+    leat_choice jitter;   /* any time up to the delay; unset: LEAT_YES      */
     leat_retry_fn *fn;    /* decides instead; NULL: as above                */
     void *arg;
-    bool re_add; /* as a new message at the end of the log, for this group  */
-                 /* alone, with the headers retryCount, originalMessageId   */
-                 /* and retryGroup; instead of the same one again           */
+    leat_choice re_add; /* as a new message at the end of the log, for this */
+                        /* group alone, with the headers retryCount,        */
+                        /* originalMessageId and retryGroup; instead of the */
+                        /* same one again; unset: LEAT_NO                   */
 } leat_retry;
 
 /* What the members of a group share.  The first member's options make it, and
@@ -316,12 +333,12 @@ typedef struct leat_retry {
 typedef struct leat_group_settings {
     int64_t lease_ms;
     leat_order order;
-    int max_attempts; /* these as in leat_retry, with the defaults filled in */
+    int max_attempts; /* these as in leat_retry */
     leat_backoff_kind backoff;
     int64_t delay_ms;
     int64_t max_delay_ms;
-    bool no_jitter;
-    bool re_add;
+    leat_choice jitter;
+    leat_choice re_add;
 } leat_group_settings;
 
 /* Labels of a source's metrics beside topic and group: docs/metrics.md. */
@@ -351,7 +368,7 @@ typedef struct leat_topic_source_opts {
                         /* four times as many; 0: 100                       */
     int max_in_flight;  /* read and unsettled; 0: 1000                      */
     int max_partitions; /* owned at most; 0: no limit                       */
-    int64_t lease_ms;   /* silent for so long, a member is dead; 0: 15 s    */
+    int64_t lease_ms;   /* silent for so long, a member is dead; unset: 15 s*/
     int64_t block_ms;   /* the longest wait inside the server; 0: 1 s       */
     int64_t drain_ms;   /* given to handlers when a partition is to be      */
                         /* handed over, then it is taken; 0: 30 s           */
@@ -369,8 +386,8 @@ typedef struct leat_topic_source_opts {
 
 /* Join a group as one member.  The group is made by its first, whose lease_ms,
  * order and retry become the group's (but for retry.fn, which is a member's
- * own).  What later members leave at zero is the group's; LEAT_EINVAL where
- * they ask for anything else: leat_group_alter changes it for all.  The topic
+ * own).  What later members leave unset is the group's; LEAT_EINVAL where they
+ * ask for anything else: leat_group_alter changes it for all.  The topic
  * must stay open as long as the source.  Deliveries carry the lease's epoch as
  * fence.  Close it to leave: what is unsettled is released, and others take
  * over at once. */

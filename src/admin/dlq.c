@@ -1,6 +1,8 @@
 /* dlq.c: the handle, the names of dead letters, and one by its name. */
 #include "admin/dlq.h"
 #include "base/mem.h"
+#include "redis/shape.h"
+#include "topic/identity.h"
 
 #include <stdio.h>
 
@@ -109,34 +111,21 @@ leat_code leat__dlq_range(const leat_dlq *d, uint32_t partition, bool back,
                   leat__key_bytes(&key), from, to, leat_str("COUNT"),
                   leat__arg_int(text, (int64_t)count)),
         &again, out, err);
-    if (code == LEAT_OK && leat_reply_kind(*out) != LEAT_REPLY_ARRAY) {
+    if (code == LEAT_OK)
+        code = leat__reply_want(*out, LEAT__SHAPE_ENTRIES, LEAT_EPROTO,
+                                "XRANGE", err);
+    if (code != LEAT_OK) {
         leat_reply_free(*out);
         *out = NULL;
-        code = leat__fail(err, LEAT_EPROTO,
-                          "the server answered XRANGE strangely");
     }
     return code;
 }
 
 /* EVAL with the body, as in meta.c: a script moves up to a hundred. */
-leat_code leat__dlq_run(const leat_dlq *d, const leat__script *s,
-                        const leat__key *keys, size_t nkeys,
-                        const leat_bytes *args, size_t nargs, bool *again,
-                        leat_reply **out, leat_error *err)
+static leat_code run_once(const leat_dlq *d, const leat_bytes *argv, size_t n,
+                          bool *again, leat_reply **out, leat_error *err)
 {
-    char text[LEAT__NUMBER];
     leat_error lost = { 0 };
-    leat_bytes *argv = leat__calloc(3 + nkeys + nargs, sizeof *argv, err);
-    if (!argv)
-        return LEAT_ENOMEM;
-    argv[0] = leat_str("EVAL");
-    argv[1] = leat_mem(s->body, s->body_size);
-    argv[2] = leat__arg_int(text, (int64_t)nkeys);
-    for (size_t i = 0; i < nkeys; i++)
-        argv[3 + i] = leat__key_bytes(&keys[i]);
-    if (nargs)
-        memcpy(argv + 3 + nkeys, args, nargs * sizeof *argv);
-    size_t n = 3 + nkeys + nargs;
     leat_code code = leat_client_call(d->at.client, argv, n, NULL, out, &lost);
     /* The second call asks until it is answered, so that its own first try may
      * have done it, too. */
@@ -148,6 +137,36 @@ leat_code leat__dlq_run(const leat_dlq *d, const leat__script *s,
                                 err);
     else if (code != LEAT_OK && err)
         *err = lost;
+    return code;
+}
+
+leat_code leat__dlq_run(const leat_dlq *d, uint32_t partition,
+                        const leat__script *s, const leat__key *keys,
+                        size_t nkeys, const leat_bytes *args, size_t nargs,
+                        bool *again, leat_reply **out, leat_error *err)
+{
+    char text[LEAT__NUMBER];
+    leat__key id;
+    size_t n = 0, words = 3 + nkeys + 1 + nargs + 1;
+    leat_bytes *argv = leat__calloc(words, sizeof *argv, err);
+    if (!argv)
+        return LEAT_ENOMEM;
+    leat__key_id(&id, &d->at, partition);
+    argv[n++] = leat_str("EVAL");
+    argv[n++] = leat_mem(s->body, s->body_size);
+    argv[n++] = leat__arg_int(text, (int64_t)nkeys + 1);
+    for (size_t i = 0; i < nkeys; i++)
+        argv[n++] = leat__key_bytes(&keys[i]);
+    argv[n++] = leat__key_bytes(&id);
+    for (size_t i = 0; i < nargs; i++)
+        argv[n++] = args[i];
+    argv[n++] = leat_str(d->at.meta.u);
+    leat_code code = run_once(d, argv, n, again, out, err);
+    if (code == LEAT_ESTALE) {
+        code = leat__topic_same(&d->at, NULL, &id, err);
+        if (code == LEAT_OK)
+            code = run_once(d, argv, n, again, out, err);
+    }
     leat__free(argv);
     return code;
 }

@@ -10,12 +10,13 @@
  *   dlq_edit.c     one of them with another message
  *   fingerprint.c  what errors have in common
  *
- *   leat:{<t>/<i>}:dlq   stream, an entry: g group, i id in the log, n times
- *     handed out, f failures told, fm lm first and last failure in ms, fe le
- *     first and last error, e epoch, r id when it was replayed last, x names
- *     and values that the policy added, each "<length>:<bytes>", ed when it was
- *     edited in ms, c number of the message's fields, and behind it these; of
- *     very many one "@packed", as kept.lua packs them
+ *   leat:{<t>/<i>}:dlq   stream, an entry: g group, u its incarnation, i id in
+ *     the log, n times handed out, f failures told, fm lm first and last
+ *     failure in ms, fe le first and last error, e epoch, r id when it was
+ *     replayed last, x names and values that the policy added, each
+ *     "<length>:<bytes>", ed when it was edited in ms, c number of the
+ *     message's fields, and behind it these; of very many one "@packed", as
+ *     kept.lua packs them
  *
  * Written by bury in topic/lua/move.lua and by edit.lua.
  */
@@ -59,12 +60,14 @@ leat_code leat__dlq_range(const leat_dlq *d, uint32_t partition, bool back,
                           leat_bytes from, leat_bytes to, size_t count,
                           leat_reply **out, leat_error *err);
 
-/* Run a script.  When its answer was lost it is run again, and *again is true:
- * what it finds done may then be its own work. */
-leat_code leat__dlq_run(const leat_dlq *d, const leat__script *s,
-                        const leat__key *keys, size_t nkeys,
-                        const leat_bytes *args, size_t nargs, bool *again,
-                        leat_reply **out, leat_error *err);
+/* Run a script that compares the topic's id, which is put behind its keys and
+ * arguments.  When its answer was lost it is run again, and *again is true:
+ * what it finds done may then be its own work.  LEAT_ESTALE: the topic is
+ * another by now. */
+leat_code leat__dlq_run(const leat_dlq *d, uint32_t partition,
+                        const leat__script *s, const leat__key *keys,
+                        size_t nkeys, const leat_bytes *args, size_t nargs,
+                        bool *again, leat_reply **out, leat_error *err);
 
 /* ---- dlq_letter.c ----------------------------------------------------- */
 

@@ -9,6 +9,7 @@
 #include "base/system.h"
 #include "base/uuid.h"
 #include "message/codec.h"
+#include "redis/shape.h"
 
 #include <stdio.h>
 
@@ -132,15 +133,15 @@ static leat_code replace(leat_dlq *d, leat__dead_at at, const leat_fields *f,
     memcpy(args + 1, leat_fields_pairs(f), n * sizeof *args);
     leat__dead_at_format(at, id);
     leat__dlq_key(d, at.partition, "dlq", NULL, &key);
-    leat_code code = leat__dlq_run(d, &leat__script_admin_edit, &key, 1, args,
-                                   1 + n, &again, &r, err);
+    leat_code code = leat__dlq_run(d, at.partition, &leat__script_admin_edit,
+                                   &key, 1, args, 1 + n, &again, &r, err);
     *now = at;
+    if (code == LEAT_OK)
+        code = leat__reply_want(r, "e", LEAT_EUNKNOWN, "EVAL", err);
     if (code == LEAT_OK && leat_reply_bytes(r).n == 0)
         code = gone(id, again, err);
-    else if (code == LEAT_OK &&
-             !leat__position_parse(leat_reply_bytes(r), &now->at))
-        code = leat__fail(err, LEAT_EPROTO,
-                          "the server answered EVAL strangely");
+    else if (code == LEAT_OK)
+        (void)leat__position_parse(leat_reply_bytes(r), &now->at);
     leat_reply_free(r);
     leat__free(args);
     return code;

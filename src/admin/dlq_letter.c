@@ -80,10 +80,10 @@ static leat_code read_extra(leat__letter *x, leat_bytes packed, leat_error *err)
 
 /* ---- the head --------------------------------------------------------- */
 
-typedef enum head { G, I, N, F, FM, LM, FE, LE, E, R, X, ED, HEADS } head;
+typedef enum head { G, U, I, N, F, FM, LM, FE, LE, E, R, X, ED, HEADS } head;
 
-static const char *const heads[HEADS] = { "g",  "i",  "n", "f", "fm", "lm",
-                                          "fe", "le", "e", "r", "x",  "ed" };
+static const char *const heads[HEADS] = { "g",  "u",  "i", "n", "f", "fm", "lm",
+                                          "fe", "le", "e", "r", "x", "ed" };
 
 static void note(leat_bytes found[HEADS], leat_bytes name, leat_bytes value)
 {
@@ -120,6 +120,8 @@ static leat_code set_head(leat__letter *x, const leat_bytes found[HEADS],
     d->fence = number(found[E]);
     d->edited_ms = (int64_t)number(found[ED]);
     leat_code code = set_text(x, found[G], &d->group, err);
+    if (code == LEAT_OK)
+        code = set_text(x, found[U], &d->group_id, err);
     if (code == LEAT_OK)
         code = set_text(x, found[R], &d->replayed_from, err);
     return code == LEAT_OK ? read_extra(x, found[X], err) : code;
@@ -168,6 +170,7 @@ leat_code leat__letter_read(leat__letter *x, const leat_dlq *d,
     leat__dead_at_format(at, x->id);
     x->pub = (leat_dead){ .id = x->id,
                           .group = "",
+                          .group_id = "",
                           .partition = at.partition,
                           .dead_ms = (int64_t)at.at.ms,
                           .replayed_from = "",

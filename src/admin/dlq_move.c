@@ -109,7 +109,7 @@ static void judge(const leat__batch *b, const char *id, char answer, bool again,
                    "out of memory? dead letter %s stays",
                    b->partition, id);
     else if (answer != '1')
-        leat__fail(e, LEAT_EPROTO, "the server answered EVAL strangely");
+        leat__fail(e, LEAT_EUNKNOWN, "the server answered EVAL strangely");
 }
 
 static void tell_batch(job *j, const leat__batch *b, const leat_reply *r,
@@ -258,11 +258,11 @@ static leat_code run_batch(job *j, leat__batch *b, leat_reply **r, bool *again,
     first[0] = leat_str(j->opts.dry_run ? "1" : "");
     leat_bytes *args = b->args + LEAT__MOVE_ARGS - nfirst;
     memcpy(args, first, nfirst * sizeof *args);
-    leat_code code = leat__dlq_run(j->dlq, j->how->script, keys, nkeys, args,
-                                   b->nargs - LEAT__MOVE_ARGS + nfirst, again,
-                                   r, err);
+    leat_code code = leat__dlq_run(
+        j->dlq, b->partition, j->how->script, keys, nkeys, args,
+        b->nargs - LEAT__MOVE_ARGS + nfirst, again, r, err);
     if (code == LEAT_OK && leat_reply_len(*r) != b->count)
-        code = leat__fail(err, LEAT_EPROTO,
+        code = leat__fail(err, LEAT_EUNKNOWN,
                           "the server answered EVAL strangely");
     return code;
 }

@@ -37,7 +37,7 @@ typedef struct part {
 struct leat_dlq_walk {
     leat_dlq *dlq;
     leat_dead_filter filter;
-    char *group, *error;
+    char *group, *group_id, *error;
     void *key;
     bool back;
     part *parts;
@@ -218,6 +218,7 @@ static bool has_key(const leat_dead *x, leat_bytes key)
 static bool matches(const leat_dead_filter *f, const leat_dead *x)
 {
     return (!f->group || strcmp(f->group, x->group) == 0) &&
+           (!f->group_id || strcmp(f->group_id, x->group_id) == 0) &&
            (!f->error || contains(x->error, f->error)) &&
            (!f->key.p || has_key(x, f->key));
 }
@@ -269,6 +270,7 @@ void leat_dlq_walk_close(leat_dlq_walk *w)
     leat__letter_release(&w->letter);
     leat__free(w->parts);
     leat__free(w->group);
+    leat__free(w->group_id);
     leat__free(w->error);
     leat__free(w->key);
     leat__free(w);
@@ -280,6 +282,8 @@ static leat_code copy_filter(leat_dlq_walk *w, const leat_dead_filter *f,
     w->filter = *f;
     if (f->group && !(w->group = leat__strdup(f->group, err)))
         return LEAT_ENOMEM;
+    if (f->group_id && !(w->group_id = leat__strdup(f->group_id, err)))
+        return LEAT_ENOMEM;
     if (f->error && !(w->error = leat__strdup(f->error, err)))
         return LEAT_ENOMEM;
     if (f->key.p && !(w->key = leat__alloc(f->key.n + 1, err)))
@@ -287,6 +291,7 @@ static leat_code copy_filter(leat_dlq_walk *w, const leat_dead_filter *f,
     if (f->key.p && f->key.n)
         memcpy(w->key, f->key.p, f->key.n);
     w->filter.group = w->group;
+    w->filter.group_id = w->group_id;
     w->filter.error = w->error;
     w->filter.key = leat_mem(w->key, f->key.n);
     return LEAT_OK;

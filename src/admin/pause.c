@@ -6,6 +6,7 @@
  */
 #include "admin/group.h"
 #include "redis/script.h"
+#include "redis/shape.h"
 
 static leat_code set_paused(leat_client *c, const char *topic,
                             const char *group, const char *prefix,
@@ -26,6 +27,8 @@ static leat_code set_paused(leat_client *c, const char *topic,
         code = leat__script_call(a.conn, &leat__script_admin_pause, keys, 2,
                                  args, 3, &r, err);
     }
+    if (code == LEAT_OK)
+        code = leat__reply_want(r, "i", LEAT_EUNKNOWN, "a pause", err);
     if (code == LEAT_OK && leat_reply_int(r) < 0)
         code = leat__admin_another(&a, err);
     leat__admin_close(&a);

@@ -17,6 +17,7 @@
 #include "admin/group.h"
 #include "base/mem.h"
 #include "redis/script.h"
+#include "redis/shape.h"
 #include "topic/look.h"
 
 #include <errno.h>
@@ -98,9 +99,9 @@ static leat_code call(browsing *b, uint32_t i, const char *which, int64_t rank,
     leat_code code = leat__script_call(b->admin.conn,
                                        &leat__script_admin_pending, keys, KEYS,
                                        args, 3, r, err);
-    if (code == LEAT_OK && leat_reply_len(*r) < 1)
-        code = leat__fail(err, LEAT_EPROTO,
-                          "the server answered EVALSHA strangely");
+    if (code == LEAT_OK)
+        code = leat__reply_want(*r, "[i(_)]", LEAT_EPROTO, "what is pending",
+                                err);
     return code;
 }
 
@@ -184,6 +185,9 @@ static leat_code out_page(browsing *b, uint32_t i, told *t,
                   leat__position_format(b->looks[i].mark, to),
                   leat_str("COUNT"), leat_str("100")),
         NULL, &r, err);
+    if (code == LEAT_OK)
+        code = leat__reply_want(r, LEAT__SHAPE_ENTRIES, LEAT_EPROTO, "XRANGE",
+                                err);
     size_t n = code == LEAT_OK ? leat_reply_len(r) : 0;
     leat_reply_iter it = leat_reply_each(n ? r : NULL);
     for (const leat_reply *e; code == LEAT_OK && (e = leat_reply_step(&it));) {

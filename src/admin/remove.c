@@ -1,11 +1,17 @@
 /*
  * remove.c: removing a group, or a topic, and all that is known of it.
  *
- * Slot by slot, since a cluster keeps them in different places, and by UNLINK,
- * since a log may be large.  The order lets a run that was cut short be run
- * again to the end: a group stays in the set of groups until its keys are gone,
- * the meta, which tells how many partitions there are, until all else is gone,
- * and the name stays listed until the meta is.
+ * Slot by slot, since a cluster keeps them in different places, each by a
+ * script that compares the incarnation: whoever is late, or tries again after
+ * a lost answer, removes no other of that name.
+ *
+ *   topic   mark_topic.lua -> its groups -> unlog.lua of each partition ->
+ *           not listed -> unmake.lua
+ *   group   gone.lua -> ungroup.lua of each partition -> forget.lua
+ *
+ * The first step is a mark that nobody may join or make it any more, the last
+ * takes that away: a run that was cut short is run again to the end, by
+ * anybody, and until then the name is taken.
  *
  * Whoever still has the topic open may bring keys back: stop them first.  Those
  * who read it are asked for and in the way; those who write it are not known.
@@ -13,9 +19,12 @@
 #include "admin/group.h"
 #include "base/mem.h"
 #include "redis/script.h"
+#include "redis/shape.h"
+#include "topic/identity.h"
 #include <leat/dlq.h>
 
-#include <stdio.h>
+#include <assert.h>
+#include <string.h>
 
 enum { LEND_MS = 5000, GROUPS_AT_ONCE = 100, STEPS = 1000000 };
 
@@ -23,31 +32,6 @@ typedef struct removal {
     leat_conn *conn;
     const leat__topic_at *topic;
 } removal;
-
-/* ---- keys ------------------------------------------------------------- */
-
-/* All of one slot at once. */
-typedef struct doomed {
-    leat__key key[10];
-    size_t n;
-} doomed;
-
-static void doom_part(const removal *x, doomed *d, uint32_t i, const char *word,
-                      const char *group)
-{
-    const leat__topic_at *t = x->topic;
-    leat__key_part(&d->key[d->n++], t->prefix, t->name, t->meta.legacy, i, word,
-                   group);
-}
-
-static leat_code unlink_all(const removal *x, const doomed *d, leat_error *err)
-{
-    leat_bytes argv[1 + sizeof d->key / sizeof *d->key] = { leat_str(
-        "UNLINK") };
-    for (size_t i = 0; i < d->n; i++)
-        argv[1 + i] = leat__key_bytes(&d->key[i]);
-    return leat_conn_send(x->conn, argv, 1 + d->n, NULL, err);
-}
 
 /* ---- a group ---------------------------------------------------------- */
 
@@ -73,7 +57,8 @@ static leat_code step(const removal *x, const which *w, const leat__script *s,
     leat__key key[5];
     leat_bytes keys[5];
     const leat_reply *r = NULL;
-    const leat_bytes args[] = { leat_str(w->group), leat_str(w->u) };
+    const leat_bytes args[] = { leat_str(w->group), leat_str(w->u),
+                                leat_str("gone") };
     leat__key_groups(&key[0], t->prefix, t->name);
     leat__key_group(&key[1], t->prefix, t->name, w->group);
     leat__key_members(&key[2], t->prefix, t->name, w->group);
@@ -81,7 +66,9 @@ static leat_code step(const removal *x, const which *w, const leat__script *s,
     leat__key_paused(&key[4], t->prefix, t->name, w->group);
     for (int i = 0; i < 5; i++)
         keys[i] = leat__key_bytes(&key[i]);
-    leat_code rc = leat__script_call(x->conn, s, keys, 5, args, 2, &r, err);
+    leat_code rc = leat__script_call(x->conn, s, keys, 5, args, 3, &r, err);
+    if (rc == LEAT_OK)
+        rc = leat__reply_want(r, "i", LEAT_EUNKNOWN, "a removal", err);
     if (rc == LEAT_OK && leat_reply_int(r) != 1)
         rc = another(x, w, err);
     return rc;
@@ -96,6 +83,10 @@ typedef struct ungrouped {
 static void on_ungrouped(void *arg, const leat_reply *r, const leat_error *e)
 {
     ungrouped *f = arg;
+    leat_error odd;
+    if (!e &&
+        leat__reply_want(r, "i", LEAT_EUNKNOWN, "a removal", &odd) != LEAT_OK)
+        e = &odd;
     if (e && f->err.code == LEAT_OK)
         f->err = *e;
     else if (!e && leat_reply_int(r) != 1)
@@ -148,23 +139,25 @@ static leat_code ungroup(const removal *x, const which *w, leat_error *err)
  * partitions is its own or nobody's. */
 static leat_code unmake_group(const removal *x, const which *w, leat_error *err)
 {
-    leat_code rc = step(x, w, &leat__script_admin_gone, err);
+    leat_code rc = step(x, w, &leat__script_topic_mark, err);
     if (rc == LEAT_OK)
         rc = ungroup(x, w, err);
     return rc == LEAT_OK ? step(x, w, &leat__script_admin_forget, err) : rc;
 }
 
+/* Those of this group, not of a namesake before it. */
 static leat_code clear_dead(leat_client *c, const char *topic,
-                            const char *group, const char *prefix,
-                            leat_error *err)
+                            const char *group, const char *u,
+                            const char *prefix, leat_error *err)
 {
     const leat_dlq_opts o = { .prefix = prefix };
     leat_error e = { 0 };
     leat_dlq *d = leat_dlq_open(c, topic, &o, &e);
     leat_code rc = e.code;
     if (d)
-        rc = leat_dlq_clear(d, &(leat_dead_filter){ .group = group }, NULL,
-                            NULL, &e);
+        rc = leat_dlq_clear(
+            d, &(leat_dead_filter){ .group = group, .group_id = u }, NULL, NULL,
+            &e);
     leat_dlq_close(d);
     if (rc != LEAT_OK && err)
         *err = e;
@@ -182,10 +175,10 @@ static leat_code check_id(const leat__admin *a, const char *id, leat_error *err)
                       a->group, a->topic.name, a->u, id);
 }
 
-/* Nothing, where a member lives. */
+/* Nothing, where a member lives.  u becomes the incarnation of the group. */
 static leat_code remove_idle(leat_client *c, const char *topic,
                              const char *group, const leat_remove_opts *o,
-                             leat_error *err)
+                             char u[LEAT__INCARNATION + 1], leat_error *err)
 {
     leat__admin a;
     leat_code rc = leat__admin_open(&a, c, topic, group, o->prefix, err);
@@ -197,24 +190,29 @@ static leat_code remove_idle(leat_client *c, const char *topic,
     const which w = { .group = group, .u = a.u, .mirror = true };
     if (rc == LEAT_OK && !o->dry_run)
         rc = unmake_group(&x, &w, err);
+    memcpy(u, a.u, sizeof a.u);
     leat__admin_close(&a); /* it may be the pool's only connection */
     return rc;
 }
 
-/* Dead letters may take a while to clear, and members come meanwhile. */
+/* Dead letters may take a while to clear, and members come meanwhile, or the
+ * group is another by then. */
 leat_code leat_group_remove(leat_client *c, const char *topic,
                             const char *group, const leat_remove_opts *opts,
                             leat_error *err)
 {
-    const leat_remove_opts o = opts ? *opts : (leat_remove_opts){ 0 };
+    leat_remove_opts o = opts ? *opts : (leat_remove_opts){ 0 };
+    char u[LEAT__INCARNATION + 1], again[LEAT__INCARNATION + 1];
     leat_remove_opts look = o;
     leat_code rc = LEAT_OK;
     look.dry_run = true;
-    if (o.dead && !o.dry_run)
-        rc = remove_idle(c, topic, group, &look, err);
-    if (rc == LEAT_OK && o.dead && !o.dry_run)
-        rc = clear_dead(c, topic, group, o.prefix, err);
-    return rc == LEAT_OK ? remove_idle(c, topic, group, &o, err) : rc;
+    if (o.dead && !o.dry_run) {
+        rc = remove_idle(c, topic, group, &look, u, err);
+        if (rc == LEAT_OK)
+            rc = clear_dead(c, topic, group, u, o.prefix, err);
+        o.id = u;
+    }
+    return rc == LEAT_OK ? remove_idle(c, topic, group, &o, again, err) : rc;
 }
 
 /* ---- a topic ---------------------------------------------------------- */
@@ -260,6 +258,8 @@ static leat_code some_groups(const removal *x, leat_reply **out,
         LEAT_ARGS(leat_str("SRANDMEMBER"), leat__key_bytes(&groups),
                   leat__arg_int(count, GROUPS_AT_ONCE)),
         NULL, &r, err);
+    if (rc == LEAT_OK)
+        rc = leat__reply_want(r, "[(t)]", LEAT_EPROTO, "SRANDMEMBER", err);
     if (rc != LEAT_OK)
         return rc;
     *out = leat__reply_copy(r, err);
@@ -287,66 +287,140 @@ static leat_code remove_groups(const removal *x, leat_error *err)
     return rc;
 }
 
+static leat_code not_that_one(const removal *x, leat_error *err)
+{
+    return leat__fail(err, LEAT_ESTALE,
+                      "the topic '%s' that was to be removed is gone: one of "
+                      "that name was made since, and stays",
+                      x->topic->name);
+}
+
+/* A script on the topic's hash; what is gone is said to the first. */
+static leat_code topic_step(const removal *x, const leat__script *s,
+                            leat_error *err)
+{
+    const leat__topic_at *t = x->topic;
+    leat__key key;
+    const leat_reply *r = NULL;
+    leat__key_meta(&key, t->prefix, t->name);
+    const leat_bytes k = leat__key_bytes(&key);
+    const leat_bytes args[] = { leat_str(t->meta.u), leat_str("gone") };
+    leat_code rc = leat__script_call(x->conn, s, &k, 1, args, 2, &r, err);
+    return rc == LEAT_OK && leat_reply_int(r) != 1 ? not_that_one(x, err) : rc;
+}
+
+static void on_unlogged(void *arg, const leat_reply *r, const leat_error *e)
+{
+    leat_error *first = arg;
+    (void)r;
+    if (e && first->code == LEAT_OK)
+        *first = *e;
+}
+
+static leat_code send_unlog(const removal *x, uint32_t i, leat_error *failed,
+                            leat_error *err)
+{
+    enum { KEYS_MOST = 10 };
+    const leat__topic_at *t = x->topic;
+    const leat_bytes u = leat_str(t->meta.u);
+    leat__key key[KEYS_MOST];
+    leat_bytes keys[KEYS_MOST];
+    size_t n = 0;
+    leat__key_log(&key[n++], t->prefix, t->name, false, i);
+    for (const char *const *w = leat__partition_words; *w; w++)
+        leat__key_part(&key[n++], t->prefix, t->name, false, i, *w, NULL);
+    leat__key_id(&key[n++], t, i);
+    assert(n <= KEYS_MOST);
+    for (size_t k = 0; k < n; k++)
+        keys[k] = leat__key_bytes(&key[k]);
+    return leat__script_send(
+        x->conn, &leat__script_admin_unlog, keys, n, &u, 1,
+        &(leat_send_opts){ .fn = on_unlogged, .arg = failed }, err);
+}
+
+/* A partition that was removed before, or lost its id, gets it again first, so
+ * that what producers have brought back goes, too.  That is answered before it
+ * is removed: a late removal finds no id that was put there for it. */
 static leat_code remove_logs(const removal *x, leat_error *err)
 {
-    leat_code rc = LEAT_OK;
-    for (uint32_t i = 0; rc == LEAT_OK && i < x->topic->meta.partitions; i++) {
-        doomed d = { .n = 0 };
-        doom_part(x, &d, i, "log", NULL);
-        for (const char *const *w = leat__partition_words; *w; w++)
-            doom_part(x, &d, i, *w, NULL);
-        rc = unlink_all(x, &d, err);
-    }
-    return rc == LEAT_OK ? leat_conn_drain(x->conn, 0, err) : rc;
+    leat_error failed = { 0 };
+    leat_code rc = leat__identify_all(x->topic, x->conn, err);
+    for (uint32_t i = 0; rc == LEAT_OK && i < x->topic->meta.partitions; i++)
+        rc = send_unlog(x, i, &failed, err);
+    /* Also after a failure: what was sent is answered by then. */
+    leat_code end = leat_conn_drain(x->conn, 0, rc == LEAT_OK ? err : NULL);
+    if (rc == LEAT_OK)
+        rc = end;
+    if (rc != LEAT_OK || failed.code == LEAT_OK)
+        return rc;
+    if (failed.code == LEAT_ESTALE)
+        return not_that_one(x, err);
+    if (err)
+        *err = failed;
+    return failed.code;
 }
 
-static leat_code unlink_one(const removal *x, const doomed *d, leat_error *err)
+static leat_code in_list(const removal *x, const char *command, bool *was,
+                         leat_error *err)
 {
-    leat_code rc = unlink_all(x, d, err);
-    return rc == LEAT_OK ? leat_conn_drain(x->conn, 0, err) : rc;
-}
-
-static leat_code remove_meta(const removal *x, leat_error *err)
-{
-    doomed d = { .n = 1 };
-    leat__key_groups(&d.key[0], x->topic->prefix, x->topic->name);
-    leat_code rc = unlink_one(x, &d, err);
-    leat__key_meta(&d.key[0], x->topic->prefix, x->topic->name);
-    return rc == LEAT_OK ? unlink_one(x, &d, err) : rc;
+    leat__key k;
+    const leat_reply *r;
+    leat__key_topics(&k, x->topic->prefix);
+    leat_code rc = leat_conn_call(x->conn,
+                                  LEAT_ARGS(leat_str(command),
+                                            leat__key_bytes(&k),
+                                            leat_str(x->topic->name)),
+                                  NULL, &r, err);
+    if (rc == LEAT_OK)
+        rc = leat__reply_want(r, "i", LEAT_EUNKNOWN, command, err);
+    *was = rc == LEAT_OK && leat_reply_int(r) > 0;
+    return rc;
 }
 
 /* *was: it was listed; in a dry run it stays so. */
 static leat_code unlist(const removal *x, bool dry, bool *was, leat_error *err)
 {
-    leat__key k;
-    const leat_reply *r;
-    leat__key_topics(&k, x->topic->prefix);
-    leat_code rc = leat_conn_call(
-        x->conn,
-        LEAT_ARGS(leat_str(dry ? "SISMEMBER" : "SREM"), leat__key_bytes(&k),
-                  leat_str(x->topic->name)),
-        NULL, &r, err);
-    *was = rc == LEAT_OK && leat_reply_int(r) > 0;
-    return rc;
+    return in_list(x, dry ? "SISMEMBER" : "SREM", was, err);
 }
 
+/* The name goes from the list while it is still taken: a second try, after a
+ * lost answer, meets nobody else's. */
 static leat_code remove_all(const removal *x, leat_error *err)
 {
     bool was;
-    leat_code rc = remove_groups(x, err);
+    leat_code rc = topic_step(x, &leat__script_topic_mark_topic, err);
+    if (rc == LEAT_OK)
+        rc = remove_groups(x, err);
     if (rc == LEAT_OK)
         rc = remove_logs(x, err);
     if (rc == LEAT_OK)
-        rc = remove_meta(x, err);
-    return rc == LEAT_OK ? unlist(x, false, &was, err) : rc;
+        rc = unlist(x, false, &was, err);
+    return rc == LEAT_OK ? topic_step(x, &leat__script_admin_unmake, err) : rc;
 }
 
-/* Neither meta nor stream: an earlier run may have come so far. */
+/* Somebody made it just now, and it was listed. */
+static leat_code list_again(const removal *x, leat_error *err)
+{
+    bool was;
+    leat__key k;
+    const leat_reply *r;
+    leat__key_meta(&k, x->topic->prefix, x->topic->name);
+    leat_code rc = leat_conn_call(
+        x->conn, LEAT_ARGS(leat_str("EXISTS"), leat__key_bytes(&k)), NULL, &r,
+        err);
+    return rc == LEAT_OK && leat_reply_int(r) > 0
+               ? in_list(x, "SADD", &was, err)
+               : rc;
+}
+
+/* Neither meta nor stream: a name that is only listed. */
 static leat_code remove_rest(const removal *x, bool dry, const leat_error *none,
                              leat_error *err)
 {
     bool was;
     leat_code rc = unlist(x, dry, &was, err);
+    if (rc == LEAT_OK && was && !dry)
+        rc = list_again(x, err);
     if (rc != LEAT_OK || was)
         return rc;
     if (err)
@@ -386,8 +460,14 @@ static leat_code check_idle(const removal *x, const leat_names *n,
 static leat_code remove_found(const removal *x, const leat_remove_opts *o,
                               const leat_names *groups, leat_error *err)
 {
-    if (x->topic->meta.legacy)
+    const leat__topic_at *t = x->topic;
+    if (t->meta.legacy)
         return refuse_legacy(x, o->dry_run, err);
+    if (o->id && strcmp(o->id, t->meta.u) != 0)
+        return leat__fail(err, LEAT_ESTALE,
+                          "topic '%.100s' has the id '%s', not '%.40s': it "
+                          "stays",
+                          t->name, t->meta.u, o->id);
     leat_code rc = o->force ? LEAT_OK : check_idle(x, groups, err);
     return rc == LEAT_OK && !o->dry_run ? remove_all(x, err) : rc;
 }
@@ -400,7 +480,7 @@ leat_code leat_topic_remove_with(leat_client *c, const char *topic,
     leat__topic_at t;
     leat_names *groups = NULL;
     removal x = { .topic = &t };
-    leat_code found = leat__topic_at_init(&t, c, topic, o.prefix, &e);
+    leat_code found = leat__topic_at_look(&t, c, topic, o.prefix, &e);
     if (found != LEAT_OK && found != LEAT_ENOENT)
         bad = e;
     /* Before a connection is lent, which may be the pool's only one. */

@@ -14,6 +14,8 @@
 #include "admin/group.h"
 #include "base/mem.h"
 #include "redis/script.h"
+#include "redis/shape.h"
+#include "topic/identity.h"
 #include "topic/tally.h"
 
 #define LEASE_KEEP "604800000" /* as in consumer.h */
@@ -254,11 +256,11 @@ static leat_code refused(const seeking *s, uint32_t i, leat_error *err)
                       i, s->admin.topic.name, s->admin.group);
 }
 
-static leat_code set_one(seeking *s, leat_seek_partition *p, leat_error *err)
+static leat_code set_once(seeking *s, leat_seek_partition *p, leat_error *err)
 {
-    static const char *const words[] = { "lease", "cur",  NULL,    "kept",
-                                         "due",   "lane", "joined" };
-    enum { KEYS = sizeof words / sizeof *words };
+    static const char *const words[] = { "lease", "cur",  NULL,     "kept",
+                                         "due",   "lane", "joined", "id" };
+    enum { KEYS = sizeof words / sizeof *words, OF_GROUP = 6 };
     const leat__topic_at *t = &s->admin.topic;
     leat__key key[KEYS], members;
     leat_bytes keys[KEYS];
@@ -267,7 +269,7 @@ static leat_code set_one(seeking *s, leat_seek_partition *p, leat_error *err)
         if (words[k])
             leat__key_part(&key[k], t->prefix, t->name, t->meta.legacy,
                            p->partition, words[k],
-                           k == KEYS - 1 ? NULL : s->admin.group);
+                           k < OF_GROUP ? s->admin.group : NULL);
         else
             leat__key_log(&key[k], t->prefix, t->name, t->meta.legacy,
                           p->partition);
@@ -281,10 +283,13 @@ static leat_code set_one(seeking *s, leat_seek_partition *p, leat_error *err)
                                 leat_str(LEASE_KEEP),
                                 leat__key_bytes(&members),
                                 leat_str(s->opts.drop ? "1" : ""),
-                                leat_str(s->admin.u) };
+                                leat_str(s->admin.u),
+                                leat_str(t->meta.u) };
     const leat_reply *r = NULL;
     leat_code code = leat__script_call(s->admin.conn, &leat__script_admin_seek,
-                                       keys, KEYS, args, 8, &r, err);
+                                       keys, KEYS, args, 9, &r, err);
+    if (code == LEAT_OK)
+        code = leat__reply_want(r, "[i(t)]", LEAT_EUNKNOWN, "a seek", err);
     if (code != LEAT_OK)
         return code;
     if (leat_reply_int(leat_reply_at(r, 0)) == 2)
@@ -295,6 +300,18 @@ static leat_code set_one(seeking *s, leat_seek_partition *p, leat_error *err)
     (void)leat__position_parse(leat_reply_bytes(leat_reply_at(r, 1)), &p->to);
     s->x->pub.done++;
     return LEAT_OK;
+}
+
+static leat_code set_one(seeking *s, leat_seek_partition *p, leat_error *err)
+{
+    leat__key id;
+    const leat__topic_at *t = &s->admin.topic;
+    leat_code code = set_once(s, p, err);
+    if (code != LEAT_ESTALE)
+        return code;
+    leat__key_id(&id, t, p->partition);
+    code = leat__topic_same(t, s->admin.conn, &id, err);
+    return code == LEAT_OK ? set_once(s, p, err) : code;
 }
 
 static leat_code set_all(seeking *s, leat_error *err)

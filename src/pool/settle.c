@@ -128,12 +128,13 @@ static void be(settling *t, const sending *g, leat_code code)
 }
 
 /* A number for each slot: 0 is stale.  None: all are done. */
-static leat_code read_each(settling *t, const sending *g, const leat_reply *r,
-                           leat_reply_iter it, leat_error *err)
+static leat_code read_each(settling *t, const sending *g, leat_reply_iter it,
+                           leat_error *err)
 {
-    bool each = leat_reply_kind(it.at) == LEAT_REPLY_INT && it.left > 0;
-    if (each && it.left < g->to - g->from)
-        return leat__queue_expect(r, SIZE_MAX, err);
+    bool each;
+    leat_code rc = leat__queue_each(it, g->to - g->from, &each, err);
+    if (rc != LEAT_OK)
+        return rc;
     be(t, g, LEAT_OK);
     for (size_t i = g->from; each && i < g->to; i++)
         if (leat_reply_int(leat_reply_step(&it)) != 1)
@@ -144,22 +145,22 @@ static leat_code read_each(settling *t, const sending *g, const leat_reply *r,
 static leat_code read_done(void *arg, const leat_reply *r, leat_error *err)
 {
     sending *g = arg;
-    leat_code rc = leat__queue_expect(r, 1, err);
+    leat_code rc = leat__queue_expect(r, "[i(i)" LEAT__QUEUE_TOLD "]", err);
     if (rc != LEAT_OK)
         return rc;
     leat_reply_iter it = leat_reply_each(r);
     g->of->freed += leat_reply_int(leat_reply_step(&it));
-    return read_each(g->of, g, r, it, err);
+    return read_each(g->of, g, it, err);
 }
 
 static leat_code read_changed(void *arg, const leat_reply *r, leat_error *err)
 {
     sending *g = arg;
-    leat_code rc = leat__queue_expect(r, 0, err);
+    leat_code rc = leat__queue_expect(r, "[(i)" LEAT__QUEUE_TOLD "]", err);
     if (rc != LEAT_OK)
         return rc;
     g->of->freed++;
-    return read_each(g->of, g, r, leat_reply_each(r), err);
+    return read_each(g->of, g, leat_reply_each(r), err);
 }
 
 /* As done.lua has it. */

@@ -120,9 +120,13 @@ static leat_code read_shard(const looking *l, pool_taking *t,
 {
     size_t each = l->named ? 2 : 1, n = leat_reply_len(r);
     leat_reply_iter it = leat_reply_each(r);
-    int64_t k = n < HEADS ? -1 : leat_reply_int(leat_reply_step(&it));
-    if (k < 0 || k >= SHARDS || (n - HEADS) % each != 0)
-        return leat__queue_expect(r, SIZE_MAX, err);
+    int64_t k = leat_reply_int(leat_reply_step(&it));
+    leat_code rc = leat__queue_expect(r, l->named ? "[iiii(it)]" : "[iiii(i)]",
+                                      err);
+    if (rc == LEAT_OK && (k < 0 || k >= SHARDS))
+        rc = leat__queue_expect(NULL, "_", err);
+    if (rc != LEAT_OK)
+        return rc;
     unsigned shard = l->which[(unsigned)k + l->first];
     shard_turn *turn = &t->turn[shard];
     int64_t due = leat_reply_int(leat_reply_step(&it));
@@ -141,7 +145,7 @@ static leat_code read_shard(const looking *l, pool_taking *t,
         t->waits += w->count;
         if (!l->named)
             continue;
-        leat_code rc = keep_name(t, w, leat_reply_step(&it), err);
+        rc = keep_name(t, w, leat_reply_step(&it), err);
         if (rc != LEAT_OK)
             return rc;
     }
@@ -151,7 +155,7 @@ static leat_code read_shard(const looking *l, pool_taking *t,
 static leat_code read_look(void *arg, const leat_reply *r, leat_error *err)
 {
     const looking *l = arg;
-    leat_code rc = leat__queue_expect(r, 1, err);
+    leat_code rc = leat__queue_expect(r, "[i(_)]", err);
     if (rc != LEAT_OK)
         return rc;
     leat_reply_iter it = leat_reply_each(r);
@@ -211,6 +215,7 @@ static size_t plan_look(pool_source *s, looking *l, unsigned *which,
                                         .script = &leat__script_pool_look,
                                         .args = args,
                                         .n = 4,
+                                        .looks = true,
                                         .read = read_look,
                                         .arg = &l[calls] };
         t->answers[calls] = (queue_answer){ .call = &t->calls[calls] };
@@ -307,7 +312,7 @@ static bool says(leat_bytes what, char letter)
 static leat_code read_lot(shard_turn *t, leat_bytes name, leat_bytes what,
                           const leat_reply *r, leat_error *err)
 {
-    leat_code rc = leat__queue_expect(r, 2, err);
+    leat_code rc = leat__queue_expect(r, "[ii(tt)]", err);
     pool_queue *q = rc == LEAT_OK ? queue_of(t->s, name, err) : NULL;
     if (!q)
         return rc == LEAT_OK ? LEAT_ENOMEM : rc;
@@ -352,7 +357,7 @@ static void drop_lots(shard_turn *t)
 static leat_code read_turn(void *arg, const leat_reply *r, leat_error *err)
 {
     shard_turn *t = arg;
-    leat_code rc = leat__queue_expect(r, 0, err);
+    leat_code rc = leat__queue_expect(r, "[(tti_)" LEAT__QUEUE_TOLD "]", err);
     drop_lots(t); /* of an answer without proof */
     leat_reply_iter it = leat_reply_each(r);
     while (rc == LEAT_OK && it.left >= 4) {
@@ -378,7 +383,7 @@ static leat_code read_turn(void *arg, const leat_reply *r, leat_error *err)
 static leat_code read_expired(void *arg, const leat_reply *r, leat_error *err)
 {
     shard_turn *t = arg;
-    leat_code rc = leat__queue_expect(r, 3, err);
+    leat_code rc = leat__queue_expect(r, "[iiii" LEAT__QUEUE_TOLD "]", err);
     if (rc == LEAT_OK)
         t->moved = leat_reply_int(leat_reply_at(r, 0));
     return rc;

@@ -52,6 +52,11 @@ static void on_answer(void *arg, const leat_reply *r, const leat_error *e)
         a->rc = a->err.code;
     } else {
         a->rc = a->call->read(a->call->arg, r, &a->err);
+        if (a->rc == LEAT_EPROTO && !a->call->looks)
+            a->rc = leat__fail(&a->err, LEAT_EUNKNOWN,
+                               "a script of queue '%s' was answered strangely, "
+                               "what it did is not known",
+                               a->call->name);
     }
 }
 
@@ -231,6 +236,7 @@ leat_code leat__queue_ask(leat_queue *q, const leat__script *s,
                        .n = n,
                        .again = again,
                        .deadline_ns = deadline_ns,
+                       .looks = s == q->profile->stats || s == q->profile->peek,
                        .read = tells ? read_and_tell : read,
                        .arg = tells ? &t : arg },
         err);
@@ -243,12 +249,27 @@ leat_code leat__queue_ask(leat_queue *q, const leat__script *s,
 
 /* ---- answers ---------------------------------------------------------- */
 
-leat_code leat__queue_expect(const leat_reply *r, size_t n, leat_error *err)
+leat_code leat__queue_expect(const leat_reply *r, const char *shape,
+                             leat_error *err)
 {
-    if (leat_reply_kind(r) == LEAT_REPLY_ARRAY && leat_reply_len(r) >= n)
-        return LEAT_OK;
-    return leat__fail(err, LEAT_EPROTO,
-                      "a script of a queue was answered strangely");
+    return leat__reply_want(r, shape, LEAT_EPROTO, "a script of a queue", err);
+}
+
+leat_code leat__queue_each(leat_reply_iter it, size_t n, bool *each,
+                           leat_error *err)
+{
+    size_t numbers = 0;
+    for (const leat_reply *at; (at = leat_reply_step(&it));) {
+        int64_t v = leat_reply_int(at);
+        if (leat_reply_kind(at) == LEAT_REPLY_ARRAY)
+            continue; /* events */
+        if (v != 0 && v != 1)
+            return leat__queue_expect(NULL, "_", err);
+        numbers++;
+    }
+    *each = numbers > 0;
+    return numbers == 0 || numbers == n ? LEAT_OK
+                                        : leat__queue_expect(NULL, "_", err);
 }
 
 leat_code leat__queue_none(const char *name, leat_error *err)
@@ -281,11 +302,13 @@ leat_code leat__queue_refused(const leat_queue *q, const leat_reply *r,
                           q->name);
     case -4:
         return leat__queue_other(q->name, err);
-    default:
+    case -3:
         return leat__fail(err, LEAT_EINVAL,
                           "queue '%s' was removed and made anew with other "
                           "settings: open it again",
                           q->name);
+    default:
+        return leat__queue_expect(NULL, "_", err);
     }
 }
 

@@ -21,16 +21,18 @@ typedef struct pair {
     char text[32];
 } pair;
 
+#define PAIR                                                                   \
+    "[i" LEAT__QUEUE_TOLD "]|[ii" LEAT__QUEUE_TOLD "]|[it" LEAT__QUEUE_TOLD    \
+    "]|[iiii" LEAT__QUEUE_TOLD "]"
+
 static leat_code read_pair(void *arg, const leat_reply *r, leat_error *err)
 {
     pair *p = arg;
-    leat_code rc = leat__queue_expect(r, 1, err);
+    leat_code rc = leat__queue_expect(r, PAIR, err);
     if (rc != LEAT_OK)
         return rc;
     *p = (pair){ .a = leat_reply_int(leat_reply_at(r, 0)) };
     const leat_reply *second = leat_reply_at(r, 1);
-    if (!second)
-        return LEAT_OK;
     leat_bytes text = leat_reply_bytes(second);
     p->b = leat_reply_int(second);
     if (text.n < sizeof p->text)
@@ -76,8 +78,10 @@ leat_code leat_queue_requeue_expired_once(leat_queue *q, int max, int64_t *n,
 
 /* ---- redrive ---------------------------------------------------------- */
 
+/* *looked is 0 where there are no more; a redowl queue may have ids whose
+ * messages are gone. */
 static leat_code redrive_step(leat_queue *q, int64_t max, int64_t *moved,
-                              leat_error *err)
+                              int64_t *looked, leat_error *err)
 {
     char number[LEAT__NUMBER], most[LEAT__NUMBER];
     pair p = { 0 };
@@ -96,6 +100,7 @@ static leat_code redrive_step(leat_queue *q, int64_t max, int64_t *moved,
     if (rc == LEAT_OK && p.a < 0)
         rc = refused(q->name, p.a, err);
     *moved = rc == LEAT_OK ? p.a : 0;
+    *looked = rc == LEAT_OK ? p.b : 0;
     return rc;
 }
 
@@ -133,9 +138,9 @@ leat_code leat_queue_redrive(leat_queue *q, const leat_redrive_opts *opts,
     if (o.max > 0 && o.max < want)
         want = o.max;
     while (rc == LEAT_OK && done < want && !o.dry_run) {
-        int64_t some = 0;
-        rc = redrive_step(q, step_of(&o, want - done), &some, err);
-        if (some == 0)
+        int64_t some = 0, looked = 0;
+        rc = redrive_step(q, step_of(&o, want - done), &some, &looked, err);
+        if (looked == 0)
             break; /* others were quicker, or it failed */
         done += some;
         if (!pace(q, &o, start, done))
@@ -248,26 +253,54 @@ static leat_code drop_all(dropping *d, leat_error *err)
     return rc == LEAT_ENOENT ? LEAT_OK : rc;
 }
 
+/* Which one it is; the key stays the caller's. */
+static leat_code begin_drop(dropping *d, leat_client *c, const char *name,
+                            const leat_queue_opts *o, leat__key *due,
+                            leat_error *err)
+{
+    pair p;
+    leat_code rc = leat__queue_check_on(c, name, o, err);
+    if (rc != LEAT_OK)
+        return rc;
+    const queue_profile *profile = leat__queue_profile(o->profile);
+    profile->home(due, o->prefix, name);
+    *d = (dropping){
+        .script = profile->drop,
+        .call = { .client = c, .name = name, .key = leat__key_bytes(due) }
+    };
+    rc = drop_step(d, "look", "0", "0", &p, err);
+    if (rc == LEAT_OK)
+        snprintf(d->who, sizeof d->who, "%.*s", LEAT__QUEUE_WHO - 1, p.text);
+    return rc;
+}
+
+leat_code leat_queue_id(leat_client *c, const char *name,
+                        const leat_queue_opts *opts, char id[LEAT_QUEUE_ID],
+                        leat_error *err)
+{
+    _Static_assert((int)LEAT_QUEUE_ID == (int)LEAT__QUEUE_WHO, "");
+    const leat_queue_opts o = opts ? *opts : (leat_queue_opts){ 0 };
+    leat__key due;
+    dropping d;
+    leat_code rc = begin_drop(&d, c, name, &o, &due, err);
+    if (rc == LEAT_OK)
+        memcpy(id, d.who, sizeof d.who);
+    return rc;
+}
+
 leat_code leat_queue_remove(leat_client *c, const char *name,
                             const leat_queue_opts *opts, leat_error *err)
 {
-    leat_queue_opts o = opts ? *opts : (leat_queue_opts){ 0 };
+    const leat_queue_opts o = opts ? *opts : (leat_queue_opts){ 0 };
     leat__key due;
-    pair p;
-    leat_code rc = leat__queue_check_on(c, name, &o, err);
-    if (rc != LEAT_OK)
-        return rc;
-    const queue_profile *profile = leat__queue_profile(o.profile);
-    profile->home(&due, o.prefix, name);
-    dropping d = {
-        .script = profile->drop,
-        .call = { .client = c, .name = name, .key = leat__key_bytes(&due) }
-    };
-    rc = drop_step(&d, "look", "0", "0", &p, err);
-    if (rc != LEAT_OK)
-        return rc;
-    snprintf(d.who, sizeof d.who, "%.*s", LEAT__QUEUE_WHO - 1, p.text);
-    return drop_all(&d, err);
+    dropping d;
+    leat_code rc = begin_drop(&d, c, name, &o, &due, err);
+    if (rc == LEAT_OK && o.id && strcmp(o.id, d.who) != 0)
+        rc = leat__fail(err, LEAT_ESTALE,
+                        "queue '%s' is another than the one to be removed: it "
+                        "stays",
+                        name);
+    return rc == LEAT_OK ? drop_all(&d, err) : rc;
 }
 
 /* ---- figures ---------------------------------------------------------- */
@@ -325,7 +358,7 @@ static leat_code read_stats(void *arg, const leat_reply *r, leat_error *err)
 {
     figures *f = arg;
     queue_conf conf;
-    leat_code rc = leat__queue_expect(r, 6, err);
+    leat_code rc = leat__queue_expect(r, "[[(t_)][(t_)]iiio]", err);
     leat_reply_iter it = leat_reply_each(r);
     if (rc == LEAT_OK)
         rc = leat__conf_read(leat_reply_step(&it), &conf, err);

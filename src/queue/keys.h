@@ -42,7 +42,8 @@
  *
  * A message with a body is in exactly one place: ready (or its group's list),
  * due, or dead.  The reaper finds one that an earlier version left in none: see
- * repair.lua.
+ * repair.lua, and search.lua for the keys `lost` and `lost:*` that it keeps
+ * while it looks through a long queue.
  *
  *           send                  take                   ack
  *   ------------------> ready ------------> v in due ----------> done

@@ -173,11 +173,11 @@ static void read_field(queue_conf *c, leat_bytes field, const leat_reply *value)
 leat_code leat__conf_read(const leat_reply *fields, queue_conf *out,
                           leat_error *err)
 {
-    size_t n = leat_reply_len(fields);
     leat_reply_iter it = leat_reply_each(fields);
     *out = (queue_conf){ 0 };
-    if (n % 2 != 0)
-        return leat__fail(err, LEAT_EPROTO, "the settings are half");
+    leat_code rc = leat__queue_expect(fields, "[(tt)]", err);
+    if (rc != LEAT_OK)
+        return rc;
     for (const leat_reply *at; (at = leat_reply_step(&it));)
         read_field(out, leat_reply_bytes(at), leat_reply_step(&it));
     out->there = out->created_ms > 0;

@@ -25,6 +25,7 @@
 #include "queue/profile.h"
 #include "redis/proof.h"
 #include "redis/script.h"
+#include "redis/shape.h"
 #include "redis/waker.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -126,6 +127,7 @@ typedef struct queue_call {
     size_t n;
     char *again;         /* becomes '1' where an earlier try may have worked */
     int64_t deadline_ns; /* 0: three times the client's timeout              */
+    bool looks;          /* it changes nothing                               */
     queue_read_fn *read;
     void *arg;
 } queue_call;
@@ -182,8 +184,18 @@ leat_code leat__queue_other(const char *name, leat_error *err);
 leat_code leat__queue_refused(const leat_queue *q, const leat_reply *r,
                               leat_error *err);
 
-/* An array of at least n; LEAT_EPROTO otherwise. */
-leat_code leat__queue_expect(const leat_reply *r, size_t n, leat_error *err);
+/* An answer of this shape (redis/shape.h); LEAT_EPROTO otherwise, which becomes
+ * LEAT_EUNKNOWN of a call that does not only look. */
+leat_code leat__queue_expect(const leat_reply *r, const char *shape,
+                             leat_error *err);
+
+/* What is left of an answer to a settlement: of each of n messages 1 done, 0
+ * its receipt is stale; or nothing, and *each is false: all are done. */
+leat_code leat__queue_each(leat_reply_iter it, size_t n, bool *each,
+                           leat_error *err);
+
+/* Events that the caller is to tell may be behind the rest of an answer. */
+#define LEAT__QUEUE_TOLD "[(tt)]?"
 
 /* ---- batch.c ---------------------------------------------------------- */
 

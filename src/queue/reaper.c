@@ -37,6 +37,7 @@ enum {
     LEASE_MS = 3000,
     GAUGES_MS = 5000,
     REPAIR_MS = 10000,
+    SEARCH_MS = 100, /* between two looks into a long queue */
     CALL_MS = 2000,
     GIVE_UP_MS = 200,             /* whoever closes a queue waits for that */
     MUTE_MS = 10 * LEAT__TELL_MS, /* an event client that is away rests */
@@ -81,9 +82,9 @@ typedef struct turn {
     const queue_profile *profile;
     char prefix[LEAT__PREFIX_MAX + 1];
     const char *events;
-    bool elsewhere, told, done, ours, repair;
+    bool elsewhere, told, done, ours, repair, searching;
     int limit;
-    int64_t lease_ms, moved, next_ms, repaired;
+    int64_t lease_ms, moved, next_ms, wrong, repaired;
     leat__buf heard;
     leat_error err;
 } turn;
@@ -91,16 +92,18 @@ typedef struct turn {
 static void on_expired(void *arg, const leat_reply *r, const leat_error *e)
 {
     turn *t = arg;
+    leat_error odd;
+    e = leat__reply_odd(r, e, "[iiii" LEAT__QUEUE_TOLD "]", "what expired",
+                        &odd);
     if (e) {
         t->err = *e;
         return;
     }
-    if (leat_reply_len(r) < 3)
-        return;
     leat_reply_iter it = leat_reply_each(r);
     t->moved = leat_reply_int(leat_reply_step(&it));
     t->next_ms = leat_reply_int(leat_reply_step(&it));
     t->ours = leat_reply_int(leat_reply_step(&it)) == 1;
+    t->wrong = leat_reply_int(leat_reply_step(&it));
     t->done = true;
     if (leat__told_copy(NULL, &t->heard, r, NULL) != LEAT_OK)
         t->heard.n = 0; /* events less */
@@ -110,9 +113,14 @@ static void on_expired(void *arg, const leat_reply *r, const leat_error *e)
 static void on_repaired(void *arg, const leat_reply *r, const leat_error *e)
 {
     turn *t = arg;
-    if (e || leat_reply_len(r) < 1)
+    leat_error odd;
+    e = leat__reply_odd(r, e, "[ii" LEAT__QUEUE_TOLD "]", "a repair", &odd);
+    if (e == &odd)
+        t->err = odd;
+    if (e)
         return;
     t->repaired = leat_reply_int(leat_reply_at(r, 0));
+    t->searching = leat_reply_int(leat_reply_at(r, 1)) == 1;
     if (leat__told_copy(NULL, &t->heard, r, NULL) != LEAT_OK)
         t->heard.n = 0; /* events less */
 }
@@ -155,6 +163,12 @@ static bool ask_all(leat__reaper *r, turn *t, size_t n)
                 "reaper: %lld messages of %.*s stood nowhere and were put "
                 "back",
                 (long long)t[i].repaired, (int)t[i].due.n, t[i].due.p);
+        if (t[i].wrong > 0)
+            leat__log(&r->client->opts.log, LEAT_LOG_WARN,
+                      "reaper: %lld messages of %.*s cannot be given back: a "
+                      "key of their queue is something else, or others wrote "
+                      "there; they are tried again in a minute",
+                      (long long)t[i].wrong, (int)t[i].due.n, t[i].due.p);
         e = t[i].err;
         rc = e.code;
     }
@@ -217,6 +231,10 @@ static void plan_locked(leat__reaper *r, const turn *t)
         ms = 0;
     else if (t->ours && t->next_ms >= 0 && t->next_ms < ms)
         ms = t->next_ms;
+    if (t->searching) {
+        s->repair_ns = leat__deadline_ns(SEARCH_MS);
+        ms = ms < SEARCH_MS ? ms : SEARCH_MS;
+    }
     int64_t at = leat__deadline_ns(ms);
     if (!s->told || at < s->look_ns)
         s->look_ns = at;

@@ -32,11 +32,15 @@ typedef struct taking {
 static leat_code read_taken(void *arg, const leat_reply *r, leat_error *err)
 {
     taking *t = arg;
-    leat_code rc = leat__queue_expect(r, 1, err);
+    leat_code rc = leat__queue_expect(r,
+                                      t->dead
+                                          ? "[i]|[ii(ttt)" LEAT__QUEUE_TOLD "]"
+                                          : "[i]|[ii(tt)" LEAT__QUEUE_TOLD "]",
+                                      err);
     if (rc != LEAT_OK)
         return rc;
     int64_t first = leat_reply_int(leat_reply_at(r, 0));
-    if (first < 0 || leat_reply_len(r) < 2)
+    if (first < 0 || first > 2 || leat_reply_len(r) < 2)
         return leat__queue_refused(t->q, r, err);
     int64_t second = leat_reply_int(leat_reply_at(r, 1));
     t->more = first == 1;

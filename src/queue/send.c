@@ -170,7 +170,8 @@ static void mark_duplicate(sending *s, int64_t which, leat_bytes id)
 static leat_code read_sent(void *arg, const leat_reply *r, leat_error *err)
 {
     sending *s = arg;
-    leat_code rc = leat__queue_expect(r, 1, err);
+    leat_code rc = leat__queue_expect(
+        r, "[i]|[iii]|[ii(it)" LEAT__QUEUE_TOLD "]", err);
     if (rc != LEAT_OK)
         return rc;
     leat_reply_iter it = leat_reply_each(r);
@@ -181,7 +182,7 @@ static leat_code read_sent(void *arg, const leat_reply *r, leat_error *err)
         s->redo = true;
         return LEAT_OK;
     }
-    if (how != 0 || n < 2)
+    if (how != 0)
         return leat__queue_refused(s->q, r, err);
     s->hidden_ms = leat_reply_int(leat_reply_step(&it));
     while (it.left >= 2) {

@@ -76,20 +76,18 @@ static void put_receipts(settling *s, bool ids)
 static leat_code read_settled(void *arg, const leat_reply *r, leat_error *err)
 {
     settling *s = arg;
-    leat_code rc = leat__queue_expect(r, 0, err);
-    if (rc != LEAT_OK)
-        return rc;
+    bool each = false;
     leat_reply_iter it = leat_reply_each(r);
-    bool all = leat_reply_kind(it.at) != LEAT_REPLY_INT;
-    if (!all && it.left < s->valid)
-        return leat__queue_expect(r, SIZE_MAX, err);
-    for (size_t i = 0; i < s->n && !all; i++) {
+    leat_code rc = leat__queue_expect(r, "[(i)" LEAT__QUEUE_TOLD "]", err);
+    if (rc == LEAT_OK)
+        rc = leat__queue_each(it, s->valid, &each, err);
+    for (size_t i = 0; rc == LEAT_OK && each && i < s->n; i++) {
         if (s->outcome[i] == LEAT_EINVAL)
             continue;
         bool done = leat_reply_int(leat_reply_step(&it)) == 1;
         s->outcome[i] = done ? LEAT_OK : LEAT_ESTALE;
     }
-    return LEAT_OK;
+    return rc;
 }
 
 static void count_stale(settling *s)

@@ -135,6 +135,10 @@ static void on_entries(void *arg, const leat_reply *r, const leat_error *e)
 {
     leat_queue_watch *w = arg;
     w->answered = true;
+    leat_error odd;
+    e = leat__reply_odd(
+        r, e, "0|[[t" LEAT__SHAPE_ENTRIES "]]|{t" LEAT__SHAPE_ENTRIES "}",
+        "XREAD", &odd);
     if (e) {
         w->err = *e;
         return;
@@ -165,6 +169,9 @@ static leat_code begin(leat_queue_watch *w, leat_conn *conn, leat_error *err)
                                             leat_str("+"), leat_str("-"),
                                             leat_str("COUNT"), leat_str("1")),
                                   NULL, &r, err);
+    if (rc == LEAT_OK)
+        rc = leat__reply_want(r, LEAT__SHAPE_ENTRIES, LEAT_EPROTO, "XREVRANGE",
+                              err);
     if (rc != LEAT_OK)
         return rc;
     keep_id(w, leat_reply_len(r) > 0
@@ -187,6 +194,9 @@ static leat_code look_for_gap(leat_queue_watch *w, leat_conn *conn,
         LEAT_ARGS(leat_str("XRANGE"), leat__key_bytes(&w->key),
                   leat_str(w->last), leat_str(w->last)),
         NULL, &r, err);
+    if (rc == LEAT_OK)
+        rc = leat__reply_want(r, LEAT__SHAPE_ENTRIES, LEAT_EPROTO, "XRANGE",
+                              err);
     if (rc == LEAT_OK && leat_reply_len(r) == 0)
         w->missed = true;
     return rc;

@@ -534,6 +534,11 @@ leat_topology leat_client_topology(const leat_client *c)
                                                : LEAT_SINGLE;
 }
 
+int64_t leat_client_sentinel_epoch(leat_client *c)
+{
+    return c->sentinel ? leat__sentinel_now(c->sentinel).epoch : -1;
+}
+
 leat_code leat_client_nodes(leat_client *c, leat_node *out, size_t room,
                             size_t *n, leat_error *err)
 {

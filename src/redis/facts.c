@@ -8,6 +8,7 @@
 #include "base/system.h"
 #include "redis/script.h"
 #include "redis/server_error.h"
+#include "redis/shape.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,12 +143,24 @@ struct asking {
     int64_t date_us; /* ours, when the question left */
     bool refused_claim;
     bool refused_waitaof;
+    leat_error odd; /* the first answer that makes no sense */
 };
+
+/* Is there an answer of that shape? */
+static bool came(struct asking *a, const leat_reply *r, const leat_error *e,
+                 const char *shape, const char *what)
+{
+    leat_error odd;
+    e = leat__reply_odd(r, e, shape, what, &odd);
+    if (e == &odd && a->odd.code == LEAT_OK)
+        a->odd = odd;
+    return !e;
+}
 
 static void on_info(void *arg, const leat_reply *r, const leat_error *e)
 {
     struct asking *a = arg;
-    if (!e)
+    if (came(a, r, e, "t", "INFO"))
         leat__facts_info(leat_reply_bytes(r), a->out);
 }
 
@@ -155,7 +168,7 @@ static void on_info(void *arg, const leat_reply *r, const leat_error *e)
 static void on_commands(void *arg, const leat_reply *r, const leat_error *e)
 {
     struct asking *a = arg;
-    if (e || leat_reply_len(r) != 2)
+    if (!came(a, r, e, "[__]", "COMMAND INFO"))
         return;
     a->out->has_xautoclaim = leat_reply_kind(leat_reply_at(r, 0)) !=
                              LEAT_REPLY_NIL;
@@ -174,7 +187,9 @@ static void on_claim(void *arg, const leat_reply *r, const leat_error *e)
 static void on_config(void *arg, const leat_reply *r, const leat_error *e)
 {
     struct asking *a = arg;
-    leat_reply_iter it = leat_reply_each(e ? NULL : r);
+    if (!came(a, r, e, "[(tt)]", "CONFIG GET"))
+        return;
+    leat_reply_iter it = leat_reply_each(r);
     while (it.left >= 2) {
         leat_bytes name = leat_reply_bytes(leat_reply_step(&it));
         leat__facts_config(name, leat_reply_bytes(leat_reply_step(&it)),
@@ -200,7 +215,7 @@ static void on_waitaof(void *arg, const leat_reply *r, const leat_error *e)
 static void on_probe(void *arg, const leat_reply *r, const leat_error *e)
 {
     struct asking *a = arg;
-    if (e)
+    if (!came(a, r, e, "i", "the probe"))
         return;
     int64_t ours = (a->date_us + leat__date_ms() * 1000) / 2;
     a->out->has_scripts = true;
@@ -279,6 +294,11 @@ leat_code leat__facts_ask(leat_conn *c, bool as_redis_6_0,
     struct asking a = { .out = out, .date_us = leat__date_ms() * 1000 };
     *out = (leat_server){ 0 };
     leat_code rc = ask(c, &a, as_redis_6_0, asked, err);
+    if (rc == LEAT_OK && a.odd.code != LEAT_OK) {
+        rc = a.odd.code;
+        if (err)
+            *err = a.odd;
+    }
     if (rc != LEAT_OK)
         return rc;
     out->protocol = c->protocol;

@@ -33,6 +33,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -385,6 +386,35 @@ static long highest_fd(void)
     return (long)r.rlim_cur;
 }
 
+static bool is_ours(const char *variable)
+{
+    static const char *const names[] = { "LEAT_PASSWORD=", "LEAT_URL=",
+                                         "REDISCLI_AUTH=" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(variable, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Guardian and server live longer than the program, and ps shows what each has
+ * in its environment.  Ours is where the kernel put it, so it is written over;
+ * by a read, which fails where a program keeps a variable in memory that is not
+ * to be written. */
+static void forget_secrets(char **envp)
+{
+    size_t kept = 0;
+    int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    for (size_t i = 0; envp[i]; i++) {
+        if (!is_ours(envp[i]))
+            envp[kept++] = envp[i];
+        else if (zero >= 0)
+            (void)!read(zero, envp[i], strlen(envp[i]));
+    }
+    envp[kept] = NULL;
+    if (zero >= 0)
+        close(zero);
+}
+
 /* The first child only makes the second an orphan, in a session of its own. */
 static pid_t fork_guardian(guardian *g)
 {
@@ -395,8 +425,10 @@ static pid_t fork_guardian(guardian *g)
     if (pid == 0) {
         setsid();
         pid = fork_plainly();
-        if (pid == 0)
+        if (pid == 0) {
+            forget_secrets(g->plan->envp);
             be_guardian(g);
+        }
         if (pid < 0)
             tell(g, LEAT__GUARDIAN_FAILED, errno);
         _exit(0);

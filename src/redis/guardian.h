@@ -22,7 +22,7 @@ typedef struct leat__guardian_plan {
     const char *dir;
     const char *program; /* the server's file, with a slash */
     char *const *argv;
-    char *const *envp;
+    char **envp; /* the guardian takes its secrets out of its own copy */
 } leat__guardian_plan;
 
 typedef enum leat__guardian_news {

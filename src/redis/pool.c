@@ -63,13 +63,18 @@ void leat__client_let_go(leat_client *c)
     unlock_and_end(c);
 }
 
+/* It is looked at without the lock, being nobody else's: what is found may have
+ * a cluster's map read again, by a thread that holds the client. */
 static leat_conn *take_idle_locked(leat_client *c)
 {
     while (c->idle) {
         leat_conn *conn = c->idle;
         c->idle = conn->next;
         conn->next = NULL;
-        if (sound(conn))
+        pthread_mutex_unlock(&c->lock);
+        bool good = sound(conn);
+        pthread_mutex_lock(&c->lock);
+        if (good)
             return conn;
         drop_locked(c, conn);
     }

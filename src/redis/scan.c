@@ -1,6 +1,7 @@
 /* scan.c: loops that the server ends, and the ends of our own. */
 #include "redis/scan.h"
 #include "base/system.h"
+#include "redis/shape.h"
 
 #include <string.h>
 
@@ -58,9 +59,10 @@ leat_code leat__scan_next(leat__scan *s, leat_bytes cursor, bool progress,
 leat_code leat__scan_page(leat__scan *s, const leat_reply *r,
                           const leat_reply **items, leat_error *err)
 {
+    leat_code rc = leat__reply_want(r, "[t[(t)]]", LEAT_EPROTO, "a scan", err);
+    if (rc != LEAT_OK)
+        return rc;
     *items = leat_reply_at(r, 1);
-    leat_bytes cursor = leat_reply_bytes(leat_reply_at(r, 0));
-    if (leat_reply_len(r) != 2)
-        cursor.n = 0;
-    return leat__scan_next(s, cursor, false, err);
+    return leat__scan_next(s, leat_reply_bytes(leat_reply_at(r, 0)), false,
+                           err);
 }

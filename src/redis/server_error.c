@@ -39,6 +39,7 @@ static const struct {
     { SCRIPT_7, LEAT_EAUTH, false },
     { "ERR invalid password", LEAT_EAUTH, false },
     { "ERR Client sent AUTH", LEAT_EAUTH, false },
+    { "STALE", LEAT_ESTALE, false }, /* of topic/same.lua */
     { "NOGROUP", LEAT_ENOENT, false },
     { "BUSYGROUP", LEAT_EEXIST, false },
     { "WRONGTYPE", LEAT_EINVAL, false },

@@ -90,6 +90,12 @@ typedef struct filling {
     int64_t since_ns;
 } filling;
 
+static leat_code no_entry(leat_error *err)
+{
+    return leat__fail(err, LEAT_EPROTO,
+                      "the server's answer to a read has no entries");
+}
+
 /* The entry's fields for the codec. */
 static leat_code load_fields(filling *f, const leat_reply *pairs,
                              leat_error *err)
@@ -99,9 +105,11 @@ static leat_code load_fields(filling *f, const leat_reply *pairs,
     leat_code rc = leat__fields_next(in, n, err);
     leat_reply_iter it = leat_reply_each(pairs);
     for (size_t i = 0; i < n && rc == LEAT_OK; i++) {
-        leat_bytes name = moved(&f->m, leat_reply_step(&it));
-        leat_bytes value = moved(&f->m, leat_reply_step(&it));
-        rc = leat_fields_add(in, name, value, err);
+        const leat_reply *name = leat_reply_step(&it);
+        const leat_reply *value = leat_reply_step(&it);
+        if (!is_string(name) || !is_string(value))
+            return no_entry(err);
+        rc = leat_fields_add(in, moved(&f->m, name), moved(&f->m, value), err);
     }
     return rc;
 }
@@ -204,15 +212,20 @@ static leat_code add_element(filling *f, const leat_reply *r,
     size_t want = f->counts ? 3 : 2;
     leat_reply_iter it = leat_reply_each(r);
     const leat_reply *text = leat_reply_step(&it);
-    if (leat_reply_len(r) < want ||
-        !leat__stream_id_parse(leat_reply_bytes(text), &id))
+    if (leat_reply_kind(r) == LEAT_REPLY_NIL)
         return LEAT_OK;
+    if (!leat__stream_id_parse(leat_reply_bytes(text), &id))
+        return no_entry(err);
     int64_t count = f->counts ? leat_reply_int(leat_reply_step(&it)) : 1;
     const leat_reply *pairs = leat_reply_step(&it);
     void *has = leat__stream_held_get(held, id);
-    if (count < 1 || leat_reply_kind(pairs) != LEAT_REPLY_ARRAY ||
+    if (count < 1 || leat_reply_kind(pairs) == LEAT_REPLY_NIL ||
         (has && has != LEAT__STREAM_PARKED))
         return LEAT_OK;
+    if (leat_reply_len(r) != want ||
+        leat_reply_kind(pairs) != LEAT_REPLY_ARRAY ||
+        leat_reply_len(pairs) % 2 != 0)
+        return no_entry(err);
     return add_entry(f, id, text, (uint32_t)count, pairs, err);
 }
 

@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/system.h"
+#include "redis/shape.h"
 #include "stream/stream.h"
 
 #include <string.h>
@@ -165,21 +166,26 @@ static void sort_taken(stream_source *s, const leat_reply *items)
 
 /* What a lost call may have taken is pending here and not held: the scan finds
  * it, once it is no longer taken for parked. */
+/* Of take.lua and autoclaim.lua: [id, state], or with the fields. */
+#define TAKEN "([di(_)])"
+
 static void take_lost(stream_source *s, const leat_error *err)
 {
     for (size_t i = 0; i < s->take_count; i++) {
-        if (err->code == LEAT_EUNKNOWN)
+        if (leat__stream_in_doubt(err))
             unpark(s, s->take[i]);
         else
             too_early(s, s->take[i]);
     }
-    if (err->code == LEAT_EUNKNOWN || s->take_kind == STREAM_TAKE_OWN)
+    if (leat__stream_in_doubt(err) || s->take_kind == STREAM_TAKE_OWN)
         leat__stream_scan(s);
 }
 
 static void on_take(void *arg, const leat_reply *r, const leat_error *err)
 {
     stream_source *s = arg;
+    leat_error odd;
+    err = leat__reply_odd(r, err, "[" TAKEN "]", "a take", &odd);
     if (over(s, err)) {
         take_lost(s, err);
         return;
@@ -308,6 +314,8 @@ static bool page_room(stream_source *s)
 static void on_own_page(void *arg, const leat_reply *r, const leat_error *err)
 {
     stream_source *s = arg;
+    leat_error odd;
+    err = leat__reply_odd(r, err, "[([dtii])]", "XPENDING", &odd);
     if (!over(s, err))
         s->scan_at = read_page(s, r, STREAM_TAKE_OWN);
 }
@@ -389,9 +397,11 @@ static void return_stolen(stream_source *s, stream_link *l)
 static void on_autoclaim(void *arg, const leat_reply *r, const leat_error *err)
 {
     stream_source *s = arg;
+    leat_error odd;
+    err = leat__reply_odd(r, err, "[di[" TAKEN "]]", "a claim", &odd);
     if (over(s, err)) {
         s->claiming = false;
-        if (err->code == LEAT_EUNKNOWN)
+        if (leat__stream_in_doubt(err))
             leat__stream_scan(s);
         return;
     }
@@ -429,6 +439,8 @@ static void autoclaim(stream_source *s, stream_link *l)
 static void on_page(void *arg, const leat_reply *r, const leat_error *err)
 {
     stream_source *s = arg;
+    leat_error odd;
+    err = leat__reply_odd(r, err, "[([dtii])]", "XPENDING", &odd);
     if (over(s, err)) {
         s->claiming = false;
         return;
@@ -482,6 +494,8 @@ static void on_consumers(void *arg, const leat_reply *r, const leat_error *err)
     leat_reply_iter it = leat_reply_each(r);
     leat__buf names = { 0 };
     size_t found = 0;
+    leat_error odd;
+    err = leat__reply_odd(r, err, "[([(t_)])]", "XINFO", &odd);
     if (over(s, err))
         return;
     while (it.left > 0 && found < SWEPT) {

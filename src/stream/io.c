@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "redis/client.h"
+#include "redis/shape.h"
 #include "stream/stream.h"
 
 #include <errno.h>
@@ -167,8 +168,11 @@ static void on_read(void *arg, const leat_reply *r, const leat_error *err)
     int64_t since = l->read[0].sent_ns;
     size_t asked = l->read[0].asked;
 
+    leat_error odd;
+
     l->reads--;
     memmove(&l->read[0], &l->read[1], sizeof l->read - sizeof l->read[0]);
+    err = leat__reply_odd(r, err, LEAT__SHAPE_READ, "XREADGROUP", &odd);
     if (!err) {
         const leat_reply *entries = entries_of(r);
         l->full = leat_reply_len(entries) >= asked;
@@ -177,8 +181,8 @@ static void on_read(void *arg, const leat_reply *r, const leat_error *err)
         return;
     }
     l->full = false;
-    if (err->code == LEAT_EUNKNOWN)
-        leat__stream_scan(s);
+    if (leat__stream_in_doubt(err))
+        leat__stream_scan(s); /* what it gave us is pending */
     leat__stream_refused(s, l, err);
 }
 

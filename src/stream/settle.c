@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/system.h"
+#include "redis/shape.h"
 #include "stream/stream.h"
 
 /* ---- outcomes --------------------------------------------------------- */
@@ -134,7 +135,11 @@ static void on_xack(void *arg, const leat_reply *r, const leat_error *err)
 {
     stream_entry *e = arg;
     stream_source *s = e->batch->source;
-    (void)r; /* nobody else had them: fewer means removed by hand */
+    leat_error odd;
+    /* Nobody else had them: fewer means removed by hand. */
+    if (!err &&
+        leat__reply_want(r, "i", LEAT_EUNKNOWN, "XACK", &odd) != LEAT_OK)
+        err = &odd;
     if (err)
         failed(s, e, err);
     else
@@ -144,7 +149,7 @@ static void on_xack(void *arg, const leat_reply *r, const leat_error *err)
 /* Is there a number for each of n?  If not, nobody knows what was done. */
 static bool answers(const leat_reply *r, size_t n, leat_error *why)
 {
-    if (leat_reply_kind(r) == LEAT_REPLY_ARRAY && leat_reply_len(r) == n)
+    if (leat_reply_len(r) == n && leat__reply_fits(r, "[(i)]"))
         return true;
     leat__fail(why, LEAT_EUNKNOWN, "the server answered EVALSHA strangely");
     return false;

@@ -246,6 +246,12 @@ void leat__stream_failed(stream_source *s, const leat_error *err);
 /* An error of the group being gone, also from inside a script. */
 bool leat__stream_nogroup(const leat_error *err);
 
+/* Nobody answered, or what makes no sense: it may have been done. */
+static inline bool leat__stream_in_doubt(const leat_error *err)
+{
+    return err->code == LEAT_EUNKNOWN || err->code == LEAT_EPROTO;
+}
+
 /* What a failed command means: the group is to be made, try later, or for
  * good. */
 void leat__stream_refused(stream_source *s, stream_link *l,

@@ -125,7 +125,8 @@ static void on_bodies(void *arg, const leat_reply *r, const leat_error *e)
     leat_error strange;
     p->bodies = NULL;
     p->c->asked -= (uint32_t)b->n;
-    if (!e && leat_reply_len(r) != count_stubs(b)) {
+    if (!e && (leat_reply_len(r) != count_stubs(b) ||
+               !leat__reply_fits(r, "[(o)]"))) {
         leat__fail(&strange, LEAT_EPROTO,
                    "the server answered HMGET strangely");
         e = &strange;

@@ -16,6 +16,7 @@
 #include "base/system.h"
 #include "message/opened.h"
 #include "redis/client.h"
+#include "redis/shape.h"
 #include "topic/chunk.h"
 #include "topic/describe.h"
 
@@ -69,11 +70,19 @@ static leat_code range(leat_browse *b, const part *p, const char *command,
     char text[24];
     const leat_call_opts again = { .idempotent = true };
     snprintf(text, sizeof text, "%zu", count);
-    return leat_client_call(b->client,
-                            LEAT_ARGS(leat_str(command),
-                                      leat__key_bytes(&p->key), from, to,
-                                      leat_str("COUNT"), leat_str(text)),
-                            &again, out, err);
+    leat_code code = leat_client_call(
+        b->client,
+        LEAT_ARGS(leat_str(command), leat__key_bytes(&p->key), from, to,
+                  leat_str("COUNT"), leat_str(text)),
+        &again, out, err);
+    if (code == LEAT_OK)
+        code = leat__reply_want(*out, LEAT__SHAPE_ENTRIES, LEAT_EPROTO, command,
+                                err);
+    if (code != LEAT_OK) {
+        leat_reply_free(*out);
+        *out = NULL;
+    }
+    return code;
 }
 
 /* Look at the entry at hand; false: it has no id, and the page is no use. */
@@ -164,6 +173,8 @@ static leat_code block(leat_browse *b, int64_t ms, leat_error *err)
     const leat_call_opts opts = { .idempotent = true, .block_ms = ms };
     leat_code code = leat_client_call(b->client, argv, 6 + 2 * b->count, &opts,
                                       &r, err);
+    if (code == LEAT_OK)
+        code = leat__reply_want(r, LEAT__SHAPE_READ, LEAT_EPROTO, "XREAD", err);
     if (code == LEAT_OK && leat_reply_len(r) > 0)
         wet_all(b);
     leat_reply_free(r);
@@ -205,6 +216,8 @@ static leat_code fetch_body(leat_browse *b, const part *p, leat_error *err)
         LEAT_ARGS(leat_str("HGET"), leat__key_bytes(&p->bodies),
                   leat__position_format(p->id, id)),
         &again, &b->body, err);
+    if (code == LEAT_OK)
+        code = leat__reply_want(b->body, "o", LEAT_EPROTO, "HGET", err);
     b->gone = code == LEAT_OK && leat_reply_kind(b->body) != LEAT_REPLY_STRING;
     if (b->gone) {
         leat_reply_free(b->body);

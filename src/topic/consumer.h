@@ -3,7 +3,8 @@
  *
  *   source.c   opening and closing, the table of a leat_source
  *   drive.c    who drives: the thread in a call, or the background thread
- *   heard.c    what a beat says of the group: another incarnation, settings
+ *   heard.c    what a beat says of the group, and a look of the topic: another
+ *              incarnation, settings
  *   member.c   carries out what the group's state machine decides
  *   read.c     reads the logs of owned partitions into their windows
  *   verify.c   finds out whether a log is the one that was read from
@@ -48,6 +49,7 @@
 #include "message/source.h"
 #include "redis/dialer.h"
 #include "redis/script.h"
+#include "redis/shape.h"
 #include "redis/waker.h"
 #include "topic/chunk.h"
 #include "topic/group.h"
@@ -249,7 +251,10 @@ struct part {
     leat__id looked_good; /* up to here none is missing that is not told    */
     leat__key log, cursor, lease;
     leat__key kept_key, due_key, lane_key, dlq_key, bodies_key, later_key,
-        laters_key, since_key, joined_key;
+        laters_key, since_key, joined_key, id_key;
+    bool strange;        /* its id is not the topic's, as a take has found */
+    unsigned strange_at; /* by so many looks at the topic                  */
+    char found[LEAT__INCARNATION + 1]; /* there, as far as is known         */
 };
 
 typedef struct consumer_meters {
@@ -275,7 +280,14 @@ struct consumer {
     leat_topic_source_opts opts; /* with the defaults filled in */
     leat_logger log;
     char *group, *name;
-    leat__group_facts facts;   /* of the group */
+    leat__group_facts facts;             /* of the group */
+    char topic_u[LEAT__INCARNATION + 1]; /* of the topic                   */
+    unsigned incarnations;     /* of it, that were seen so far             */
+    unsigned lost_looks;       /* by when it was made again last           */
+    uint32_t strangers;        /* partitions whose id is not the topic's   */
+    bool rejoining;            /* it is another: the group is made in it   */
+    bool group_lost;           /* the group is gone, and ...               */
+    unsigned group_lost_at;    /* ... was by so many looks at the topic    */
     char start[LEAT__ID_TEXT]; /* of a new group */
     leat_bytes from;           /* the topic's name */
     leat__key members, beats_key, paused_key, group_key;
@@ -653,6 +665,12 @@ void leat__tend_close(consumer *c);
 /* The partition is ours. */
 void leat__tend_begin(part *p);
 
+/* The topic is another. */
+void leat__tend_anew(consumer *c);
+
+/* Look at the topic now. */
+void leat__tend_hurry(consumer *c);
+
 void leat__tend_step(consumer *c, int64_t now_ns);
 int64_t leat__tend_due(const consumer *c);
 
@@ -731,5 +749,9 @@ typedef struct leat__heard {
 
 void leat__heard_field(leat__heard *h, leat_bytes name, leat_bytes value);
 void leat__heard_take(consumer *c, const leat__heard *h);
+
+/* What the looks at the topic have found, and a refused take. */
+void leat__heard_topic(consumer *c);
+void leat__heard_stale(part *p);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "redis/client.h"
 #include "redis/scan.h"
+#include "redis/shape.h"
 #include "topic/look.h"
 
 #include <stdio.h>
@@ -224,7 +225,7 @@ leat_names *leat_group_names(leat_client *c, const char *topic,
 
 /* ---- looking up ------------------------------------------------------- */
 
-leat_code leat__topic_at_init(leat__topic_at *t, leat_client *c,
+leat_code leat__topic_at_look(leat__topic_at *t, leat_client *c,
                               const char *name, const char *prefix,
                               leat_error *err)
 {
@@ -233,6 +234,14 @@ leat_code leat__topic_at_init(leat__topic_at *t, leat_client *c,
     if (code == LEAT_OK)
         code = leat__topic_lookup(c, prefix, name, &t->meta, err);
     return code;
+}
+
+leat_code leat__topic_at_init(leat__topic_at *t, leat_client *c,
+                              const char *name, const char *prefix,
+                              leat_error *err)
+{
+    leat_code code = leat__topic_at_look(t, c, name, prefix, err);
+    return code == LEAT_OK ? leat__topic_whole(name, &t->meta, err) : code;
 }
 
 static leat_code read_incarnation(const leat__topic_at *t, leat_conn *conn,
@@ -248,10 +257,11 @@ static leat_code read_incarnation(const leat__topic_at *t, leat_conn *conn,
         NULL, &r, err);
     if (code != LEAT_OK)
         return code;
+    code = leat__reply_want(r, "o", LEAT_EPROTO, "HGET", err);
     leat_bytes text = leat_reply_bytes(r);
     snprintf(u, LEAT__INCARNATION + 1, "%.*s", (int)text.n,
              text.n ? (const char *)text.p : "");
-    return LEAT_OK;
+    return code;
 }
 
 leat_code leat__group_there(const leat__topic_at *t, leat_conn *conn,
@@ -266,6 +276,8 @@ leat_code leat__group_there(const leat__topic_at *t, leat_conn *conn,
                                               leat__key_bytes(&key),
                                               leat_str(group)),
                                     NULL, &r, err);
+    if (code == LEAT_OK)
+        code = leat__reply_want(r, "i", LEAT_EPROTO, "SISMEMBER", err);
     if (code == LEAT_OK && leat_reply_int(r) == 0)
         code = leat__fail(err, LEAT_ENOENT, "topic '%s' has no group '%s'",
                           t->name, group);
@@ -281,6 +293,7 @@ typedef struct topic_info {
     leat_partition_info *list;
     leat__look *looks;
     char *name;
+    char id[LEAT__INCARNATION + 1];
     leat__arena arena;
 } topic_info;
 
@@ -310,6 +323,8 @@ static leat_code read_topic(const leat__topic_at *t, topic_info *x,
         code = leat_conn_call(
             conn, LEAT_ARGS(leat_str("SCARD"), leat__key_bytes(&groups)), NULL,
             &r, err);
+    if (code == LEAT_OK)
+        code = leat__reply_want(r, "i", LEAT_EPROTO, "SCARD", err);
     if (code == LEAT_OK)
         x->pub.groups = leat_reply_int(r);
     leat_client_return(t->client, conn);
@@ -353,6 +368,9 @@ static void fill_topic(topic_info *x, const leat__topic_meta *meta)
     x->pub.updated_ms = meta->updated_ms;
     x->pub.partition = x->list;
     x->pub.retention = meta->retention;
+    x->pub.id = x->id;
+    memcpy(x->id, meta->u, sizeof x->id);
+    x->pub.removing = meta->gone;
     for (uint32_t i = 0; i < meta->partitions; i++)
         fill_partition(x, i);
 }
@@ -361,7 +379,7 @@ leat_topic_info *leat_topic_describe(leat_client *c, const char *name,
                                      const char *prefix, leat_error *err)
 {
     leat__topic_at t;
-    if (leat__topic_at_init(&t, c, name, prefix, err) != LEAT_OK)
+    if (leat__topic_at_look(&t, c, name, prefix, err) != LEAT_OK)
         return NULL;
     topic_info *x = leat__zalloc(sizeof *x, err);
     if (!x)

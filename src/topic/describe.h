@@ -40,7 +40,11 @@ typedef struct leat__topic_at { /* a topic that was looked up */
     leat__topic_meta meta;
 } leat__topic_at;
 
-/* Check the names and look the topic up. */
+/* Check the names and look the topic up.  LEAT_EBUSY: it is being removed;
+ * `look` finds that, too. */
+leat_code leat__topic_at_look(leat__topic_at *t, leat_client *c,
+                              const char *name, const char *prefix,
+                              leat_error *err);
 leat_code leat__topic_at_init(leat__topic_at *t, leat_client *c,
                               const char *name, const char *prefix,
                               leat_error *err);

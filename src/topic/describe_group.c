@@ -4,6 +4,7 @@
  * Lag is a count of entries that are not settled, see tally.c.
  */
 #include "base/mem.h"
+#include "redis/shape.h"
 #include "topic/look.h"
 #include "topic/members.h"
 #include "topic/settings.h"
@@ -185,6 +186,8 @@ static leat_code read_settings(look *l, leat_error *err)
         argv[2 + i] = leat_str(leat__settings_name(i));
     leat_code code = leat_conn_call(l->conn, argv, 2 + LEAT__SETTINGS, NULL, &r,
                                     err);
+    if (code == LEAT_OK)
+        code = leat__reply_want(r, "[(o)]", LEAT_EPROTO, "HMGET", err);
     if (code != LEAT_OK)
         return code;
     for (size_t i = 0; i < LEAT__SETTINGS && i < leat_reply_len(r); i++)

@@ -143,7 +143,11 @@ static void compare(part *p, const leat_reply *r)
 static void on_look(void *arg, const leat_reply *r, const leat_error *e)
 {
     part *p = arg;
+    leat_error odd;
     p->looking = false;
+    e = leat__reply_odd(r, e, LEAT__SHAPE_THERE, "a look at a log", &odd);
+    if (e == &odd)
+        leat__drive_failed(p->c, e, "looking for gaps");
     if (e || leat_reply_len(r) <= DELETED || !leat__part_owned(p) ||
         leat__part_epoch(p) != p->looked_epoch || p->doubtful)
         return;

@@ -42,7 +42,8 @@
  *
  * After a crash stay: the record, which is judged dead after a lease and a
  * sixth and buried four leases later, when all others have judged for
- * themselves; and leases in our name, which the plan's takers take.
+ * themselves, or by a later life of our name when that leaves; and leases in
+ * our name, which the plan's takers take.
  */
 #include "topic/group.h"
 
@@ -150,6 +151,7 @@ static void own_add(leat__group *g, uint32_t p, uint64_t epoch)
     g->part[p].ref = (uint32_t)g->own_n++;
     g->part[p].state = OWNED;
     g->part[p].flags &= (uint8_t)~DRAINED;
+    g->part[p].flags |= HAD;
     changed(g);
 }
 
@@ -178,20 +180,26 @@ static void hand_all(leat__group *g)
             to_do(g, g->own[i].partition, LEAT__GROUP_HAND);
 }
 
+/* Another life of our stable name. */
+static bool is_namesake(const leat__group *g, const leat__peer *p)
+{
+    return g->o.stable && p->text.n > 0 && p->readable && p->rec.stable &&
+           !is_self(g, p) && leat_bytes_eq(p->rec.name, leat_str(g->name));
+}
+
+static bool is_later(const leat__group *g, const leat__peer *p)
+{
+    return p->rec.born > g->born ||
+           (p->rec.born == g->born &&
+            leat__nonce_compare(&p->nonce, &g->o.self) > 0);
+}
+
 /* Is a later life of our name there?  Our own record may be gone. */
 static bool outlived(const leat__group *g)
 {
-    leat_bytes name = leat_str(g->name);
-    for (size_t i = 0; g->o.stable && i < g->view.n; i++) {
-        const leat__peer *p = g->view.peers[i];
-        if (p->text.n == 0 || !p->readable || !p->rec.stable || is_self(g, p) ||
-            !leat_bytes_eq(p->rec.name, name))
-            continue;
-        if (p->rec.born > g->born ||
-            (p->rec.born == g->born &&
-             leat__nonce_compare(&p->nonce, &g->o.self) > 0))
+    for (size_t i = 0; i < g->view.n; i++)
+        if (is_namesake(g, g->view.peers[i]) && is_later(g, g->view.peers[i]))
             return true;
-    }
     return false;
 }
 
@@ -218,6 +226,47 @@ static bool through(const leat__group *g)
 }
 
 /* ---- burying ---------------------------------------------------------- */
+
+static bool claimed(const leat__group *g, uint32_t partition)
+{
+    uint32_t lo, hi;
+    for (size_t i = 0; i < g->view.n; i++) {
+        const leat__peer *p = g->view.peers[i];
+        leat_bytes claims = p->rec.claims;
+        if (p->text.n == 0 || !p->readable || leat__peer_gone(p))
+            continue;
+        while (leat__claims_next(&claims, &lo, &hi))
+            if (partition >= lo && partition <= hi)
+                return true;
+    }
+    return false;
+}
+
+/* No lease is in its name any more: those were ours, or are a living one's. */
+static bool succeeded(const leat__group *g, const leat__peer *p)
+{
+    leat_bytes claims = p->rec.claims;
+    uint32_t lo, hi;
+    while (leat__claims_next(&claims, &lo, &hi))
+        for (uint32_t i = lo; i <= hi && i < g->o.partitions; i++)
+            if (!(g->part[i].flags & HAD) && !claimed(g, i))
+                return false;
+    return true;
+}
+
+/* An earlier life of ours whose record would outlive us, and be taken for a
+ * living one's for a lease.  Where a lease may be in its name the record stays:
+ * a later life takes that from it at once, and by no other sign.  One that
+ * lives after all has beaten since (bury.lua), or makes its record again. */
+static const leat__peer *forerunner(leat__group *g)
+{
+    while (!g->superseded && g->now_ns < g->leave_ns && g->tidied < g->view.n) {
+        const leat__peer *p = g->view.peers[g->tidied++];
+        if (is_namesake(g, p) && !is_later(g, p) && succeeded(g, p))
+            return p;
+    }
+    return NULL;
+}
 
 /* The first of the living does it; two who think they are do no harm. */
 static void choose_burials(leat__group *g)
@@ -593,9 +642,8 @@ static void do_take(leat__group *g, leat__group_action *a)
     g->taking[g->takes++] = (struct taking){ p, g->now_ns };
 }
 
-static void do_bury(leat__group *g, leat__group_action *a)
+static void do_bury(const leat__peer *p, leat__group_action *a)
 {
-    const leat__peer *p = g->bury[--g->bury_n];
     a->what = LEAT__GROUP_BURY;
     a->other = p->nonce;
     a->record = leat__buf_bytes(&p->text);
@@ -610,8 +658,12 @@ leat__group_action leat__group_next(leat__group *g, int64_t now_ns)
     if (now_ns >= g->drain_ns)
         end_drains(g);
     if (through(g)) {
-        a.what = LEAT__GROUP_LEAVE;
-        g->out = true;
+        const leat__peer *before = forerunner(g);
+        if (before)
+            do_bury(before, &a);
+        else
+            a.what = LEAT__GROUP_LEAVE;
+        g->out = !before;
     } else if (beat_at(g) <= now_ns && beat(g, &a)) {
         return a;
     } else if (g->todo.count > 0) {
@@ -619,7 +671,7 @@ leat__group_action leat__group_next(leat__group *g, int64_t now_ns)
     } else if (may_take(g)) {
         do_take(g, &a);
     } else if (g->bury_n > 0) {
-        do_bury(g, &a);
+        do_bury(g->bury[--g->bury_n], &a);
     }
     return a;
 }

@@ -5,17 +5,27 @@
  * by it.  Three things can have happened to it:
  *
  *   it is gone      the server lost it, or somebody removed it by force while
- *                   we live: we make it again, as it was
+ *                   we live: we make it again, as it was, once a look at the
+ *                   topic has shown that it is still there
  *   another one     it was removed and made again while we were away: what we
  *                   have in hand is the old one's and stale, and we go on as a
  *                   member of the new one
  *   other settings  a lease holds from the next beat on; a retry policy at
  *                   once; an order for a partition when nothing of it is out or
  *                   waits for a retry: then it is taken anew (take.lua)
+ *
+ * The topic is looked at by tend.c and by producers (standing.c).  If it is
+ * another, positions and leases are those of logs that are gone: we are a new
+ * group's member in it, and take nothing before a beat has said which group
+ * that is: another member may have made it.  A take that finds another id
+ * beside the log asks for a look; if that says that the topic is the same, the
+ * id was lost, or is a late write's, and is set right (identity.c).
  */
 #include "base/log.h"
 #include "base/system.h"
 #include "topic/consumer.h"
+#include "topic/identity.h"
+#include "topic/standing.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,13 +79,13 @@ static void make_again(consumer *c)
                              &(leat_send_opts){ .fn = ignore }, NULL);
 }
 
-static void begin_anew(consumer *c, const char *u)
+/* What is in hand is not ours any more, and what is known is of no use. */
+static void begin_anew(consumer *c, const char *what)
 {
     leat__log(&c->log, LEAT_LOG_WARN,
-              "'%s': group '%s' was removed and made again: what is in hand is "
-              "stale, and the new one begins where a new group does",
-              c->topic->name, c->group);
-    memcpy(c->facts.u, u, sizeof c->facts.u);
+              "'%s': %s '%s' was removed and made again: what is in hand is "
+              "stale, and the group begins where a new one does",
+              c->topic->name, what, what[0] == 'g' ? c->group : c->topic->name);
     for (uint32_t i = 0; i < c->partitions; i++)
         if (c->parts[i]) {
             c->parts[i]->was_ours = false;
@@ -111,17 +121,127 @@ static void set(consumer *c, const leat_group_settings *s)
     atomic_store(&c->lease_ms, s->lease_ms);
 }
 
+/* Not in a topic that is being removed, or was: that would leave a group that
+ * nobody lists. */
+static bool may_make(consumer *c)
+{
+    const leat_topic *t = c->topic;
+    unsigned looks = atomic_load(&t->looks);
+    if (t->meta.legacy)
+        return true;
+    if (!c->group_lost) {
+        c->group_lost = true;
+        c->group_lost_at = looks;
+    }
+    if (looks != c->group_lost_at &&
+        leat__standing_of(t) == LEAT__TOPIC_THERE &&
+        atomic_load(&t->incarnations) == c->incarnations) {
+        c->group_lost = false;
+        return true;
+    }
+    leat__tend_hurry(c);
+    return false;
+}
+
 void leat__heard_take(consumer *c, const leat__heard *h)
 {
     if (!h->any) {
-        make_again(c);
+        if (may_make(c))
+            make_again(c);
         return;
     }
-    if (strcmp(h->facts.u, c->facts.u) != 0)
-        begin_anew(c, h->facts.u);
+    c->group_lost = false;
+    if (strcmp(h->facts.u, c->facts.u) != 0) {
+        if (!c->rejoining)
+            begin_anew(c, "group");
+        memcpy(c->facts.u, h->facts.u, sizeof c->facts.u);
+    }
+    c->rejoining = false;
     set(c, &h->facts.set);
     int64_t lease = c->opts.lease_ms;
     leat__group_lease(c->machine, lease * MS_NS,
                       (h->judge_ms > lease ? h->judge_ms : lease) * MS_NS);
     reorder(c);
+}
+
+/* ---- the topic -------------------------------------------------------- */
+
+static void enter_another(consumer *c)
+{
+    c->incarnations = atomic_load(&c->topic->incarnations);
+    leat__standing_u(c->topic, c->topic_u);
+    begin_anew(c, "topic");
+    (void)!leat__incarnation_new(c->facts.u, NULL);
+    c->rejoining = true;
+    leat__tend_anew(c);
+    leat__group_beat_now(c->machine);
+}
+
+/* It has other partitions than the group was joined with. */
+static void end_reshaped(consumer *c)
+{
+    if (c->final.code == LEAT_OK)
+        (void)!leat__standing_refuse(c->topic, &c->final);
+}
+
+static void on_identified(void *arg, const leat_reply *r, const leat_error *e)
+{
+    part *p = arg;
+    leat_bytes here = leat_reply_bytes(r);
+    if (e || leat_bytes_eq(here, leat_str(p->c->topic_u)))
+        return;
+    snprintf(p->found, sizeof p->found, "%.*s", (int)here.n,
+             here.n ? (const char *)here.p : "");
+    leat__heard_stale(p); /* another look, before this one is replaced */
+}
+
+static void identify(part *p)
+{
+    consumer *c = p->c;
+    const leat_bytes key = leat__key_bytes(&p->id_key);
+    const leat_bytes args[] = { leat_str(p->found), leat_str(c->topic_u) };
+    p->strange = false;
+    c->strangers--;
+    (void)!leat__script_send(
+        c->cmd, &leat__script_topic_identify, &key, 1, args, 2,
+        &(leat_send_opts){ .fn = on_identified, .arg = p }, NULL);
+}
+
+static void set_right(consumer *c)
+{
+    unsigned looks = atomic_load(&c->topic->looks);
+    if (c->strangers == 0 || !c->cmd ||
+        leat__standing_of(c->topic) != LEAT__TOPIC_THERE)
+        return;
+    for (uint32_t i = 0; i < c->partitions; i++) {
+        part *p = c->parts[i];
+        if (p && p->strange && looks != p->strange_at)
+            identify(p);
+    }
+}
+
+void leat__heard_stale(part *p)
+{
+    consumer *c = p->c;
+    if (!p->strange)
+        c->strangers++;
+    p->strange = true;
+    p->strange_at = atomic_load(&c->topic->looks);
+    leat__tend_hurry(c);
+}
+
+void leat__heard_topic(consumer *c)
+{
+    leat_topic *t = c->topic;
+    unsigned looks = atomic_load(&t->looks);
+    leat__standing now = leat__standing_of(t);
+    if (atomic_load(&t->incarnations) != c->incarnations)
+        enter_another(c);
+    if (now == LEAT__TOPIC_RESHAPED)
+        end_reshaped(c);
+    if (c->cmd && leat__standing_lost(t) && looks != c->lost_looks) {
+        c->lost_looks = looks;
+        leat__standing_restore(t, c->cmd);
+    }
+    set_right(c);
 }

@@ -8,7 +8,7 @@
  *                                    and what its members share: settings.c
  *   leat:{<t>/<i>}:joined     hash   group -> incarnation
  *
- *   unknown --enter.lua--> known --joined.lua of each log, whole.lua--> joined
+ *   unknown --enter.lua--> known --joined.lua of each log, mark.lua--> joined
  *
  * Whoever trims a log learns of a group by its note, however old the names are
  * that it has read (trimming.lua), so a member is let in when all notes are
@@ -19,22 +19,14 @@
  * meant, wherever something is removed, or is done late.
  */
 #include "topic/join.h"
-#include "base/system.h"
 #include "redis/script.h"
+#include "redis/shape.h"
+#include "topic/identity.h"
+#include "topic/standing.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { LEND_MS = 10000, FACTS = 3 };
-
-leat_code leat__incarnation_new(char out[LEAT__INCARNATION + 1],
-                                leat_error *err)
-{
-    uint64_t any = 0;
-    leat_code rc = leat__random(&any, sizeof any, err);
-    snprintf(out, LEAT__INCARNATION + 1, "%016llx", (unsigned long long)any);
-    return rc;
-}
 
 /* ---- the group -------------------------------------------------------- */
 
@@ -42,6 +34,7 @@ typedef struct joining {
     leat_topic *topic;
     const char *group;
     leat__key groups, key;
+    char u[LEAT__INCARNATION + 1]; /* of the topic */
     bool joined;
     const leat_group_settings *set;
     leat__group_facts *out;
@@ -49,7 +42,8 @@ typedef struct joining {
 
 static leat_code read_facts(joining *x, const leat_reply *r, leat_error *err)
 {
-    if (leat_reply_len(r) != FACTS + LEAT__SETTINGS)
+    if (leat_reply_len(r) != FACTS + LEAT__SETTINGS ||
+        !leat__reply_fits(r, "[(o)]"))
         return leat__fail(err, LEAT_EPROTO, "the group was answered strangely");
     leat_bytes state = leat_reply_bytes(leat_reply_at(r, 0));
     leat_bytes u = leat_reply_bytes(leat_reply_at(r, 1));
@@ -119,13 +113,16 @@ static leat_code note_all(const joining *x, leat_conn *conn, leat_error *err)
     leat_error failed = { 0 };
     leat_code rc = LEAT_OK;
     for (uint32_t i = 0; rc == LEAT_OK && i < t->meta.partitions; i++) {
-        leat__key key;
+        leat__key key, id;
         leat__key_part(&key, t->prefix, t->name, t->meta.legacy, i, "joined",
                        NULL);
-        const leat_bytes k = leat__key_bytes(&key);
-        const leat_bytes args[] = { leat_str(x->group), leat_str(x->out->u) };
+        leat__key_part(&id, t->prefix, t->name, t->meta.legacy, i, "id", NULL);
+        const leat_bytes keys[] = { leat__key_bytes(&key),
+                                    leat__key_bytes(&id) };
+        const leat_bytes args[] = { leat_str(x->group), leat_str(x->out->u),
+                                    leat_str(x->u) };
         rc = leat__script_send(
-            conn, &leat__script_topic_joined, &k, 1, args, 2,
+            conn, &leat__script_topic_joined, keys, 2, args, 3,
             &(leat_send_opts){ .fn = on_noted, .arg = &failed }, err);
     }
     /* Also after a failure: what was sent is answered by then. */
@@ -144,9 +141,12 @@ static leat_code finish(const joining *x, leat_conn *conn, leat_error *err)
     const leat_reply *r = NULL;
     const leat_bytes keys[] = { leat__key_bytes(&x->groups),
                                 leat__key_bytes(&x->key) };
-    const leat_bytes args[] = { leat_str(x->group), leat_str(x->out->u) };
-    leat_code rc = leat__script_call(conn, &leat__script_topic_whole, keys, 2,
-                                     args, 2, &r, err);
+    const leat_bytes args[] = { leat_str(x->group), leat_str(x->out->u),
+                                leat_str("joined") };
+    leat_code rc = leat__script_call(conn, &leat__script_topic_mark, keys, 2,
+                                     args, 3, &r, err);
+    if (rc == LEAT_OK)
+        rc = leat__reply_want(r, "i", LEAT_EUNKNOWN, "joining a group", err);
     if (rc == LEAT_OK && leat_reply_int(r) != 1)
         rc = leat__fail(err, LEAT_EBUSY,
                         "group '%s' of '%s' was removed while it was joined",
@@ -173,6 +173,7 @@ leat_code leat__group_join(leat_topic *t, const char *group,
     joining x = { .topic = t, .group = group, .set = set, .out = out };
     leat_error e = { 0 };
     *out = (leat__group_facts){ .set = *set };
+    leat__standing_u(t, x.u);
     leat__key_groups(&x.groups, t->prefix, t->name);
     leat__key_group(&x.key, t->prefix, t->name, group);
     leat_code rc = enter(&x, &e);

@@ -6,6 +6,9 @@
 
 #include "topic/settings.h"
 
+/* Of a topic: enter.lua lets no more in. */
+enum { LEAT__GROUPS_MAX = 10000 };
+
 /* What a group is. */
 typedef struct leat__group_facts {
     char u[LEAT__INCARNATION + 1]; /* "": an earlier version made it       */
@@ -17,9 +20,5 @@ typedef struct leat__group_facts {
 leat_code leat__group_join(leat_topic *t, const char *group,
                            const leat_group_settings *set,
                            leat__group_facts *out, leat_error *err);
-
-/* 64 random bits in hexadecimal. */
-leat_code leat__incarnation_new(char out[LEAT__INCARNATION + 1],
-                                leat_error *err);
 
 #endif

@@ -215,10 +215,12 @@ static void on_due(void *arg, const leat_reply *r, const leat_error *e)
     p->kept.asked = false;
     if (leat__part_epoch(p) != p->kept.epoch)
         return;
+    leat_error odd;
+    e = leat__reply_odd(r, e, "[]|[ni(_)]", "what is due", &odd);
     if (e) {
         leat__drive_failed(p->c, e, "fetching what is due again");
         p->kept.at_ns = leat__now_ns() + RETRY_NS;
-    } else if (leat_reply_len(r) < 2) {
+    } else if (leat_reply_len(r) == 0) {
         leat__member_lost(p, p->kept.epoch);
     } else {
         take_all(p, r);

@@ -2,14 +2,14 @@
  * keys.h: the names of all keys of a topic, and of what may be a name.
  *
  *   leat:topics                    set     registry of topics
- *   leat:topic:<t>                 hash    meta: partitions, partitioner,
- *                                          created, updated
+ *   leat:topic:<t>                 hash    what a topic is: meta.c
  *   leat:{<t>}:groups              set     groups of the topic
  *   leat:{<t>}:group:<g>           hash    what a group is: join.c
  *   leat:{<t>}:members:<g>         hash    nonce -> record of a member
  *   leat:{<t>}:beats:<g>           hash    nonce -> its last beat, its lease
  *   leat:{<t>}:paused:<g>          string  since when the group is paused
  *   leat:{<t>/<i>}:log             stream  partition i
+ *   leat:{<t>/<i>}:id              string  incarnation of the topic: identity.c
  *   leat:{<t>/<i>}:joined          hash    groups of the topic, which need not
  *                                          have read here -> incarnation
  *   leat:{<t>/<i>}:cur:<g>         hash    cursor of group g
@@ -59,8 +59,8 @@ void leat__key_part(leat__key *k, const char *prefix, const char *topic,
                     bool legacy, uint32_t partition, const char *word,
                     const char *group);
 
-/* The words of the keys that a partition has beside its log for all groups;
- * NULL after the last. */
+/* The words of the keys that a partition has beside its log for all groups, but
+ * for its id; NULL after the last. */
 extern const char *const leat__partition_words[];
 
 #endif

@@ -7,6 +7,7 @@
  */
 #include "topic/look.h"
 #include "redis/script.h"
+#include "redis/shape.h"
 
 #include <stdlib.h>
 
@@ -39,6 +40,17 @@ static void keep_first(looking *x, const leat_error *err)
         x->first = *err;
 }
 
+/* Is there an answer of that shape?  If not, why is kept. */
+static bool came(looking *x, const leat_reply *r, const leat_error *err,
+                 const char *shape, const char *what)
+{
+    leat_error odd;
+    err = leat__reply_odd(r, err, shape, what, &odd);
+    if (err)
+        keep_first(x, err);
+    return !err;
+}
+
 /* ---- logs ------------------------------------------------------------- */
 
 /* [id, [name, value, ...]], or nil. */
@@ -53,13 +65,16 @@ static leat_position entry_id(const leat_reply *entry)
 
 /* XINFO brings the first and the last entry whole, which is the price of their
  * ids. */
-static void read_info(const leat_reply *r, leat__look *to)
+static bool read_info(const leat_reply *r, leat__look *to)
 {
+    bool length = false, end = false;
     leat__pairs p = leat__pairs_of(r);
     leat__log_info *log = &to->log;
     leat_bytes name;
     const leat_reply *value = NULL;
     while (leat__pairs_next(&p, &name, &value)) {
+        length |= leat_bytes_eq(name, leat_str("length")) &&
+                  leat__reply_fits(value, "i");
         if (leat_bytes_eq(name, leat_str("length")))
             log->entries = leat_reply_int(value);
         else if (leat_bytes_eq(name, leat_str("entries-added")))
@@ -71,32 +86,30 @@ static void read_info(const leat_reply *r, leat__look *to)
         else if (leat_bytes_eq(name, leat_str("max-deleted-entry-id")))
             (void)leat__position_parse(leat_reply_bytes(value), &log->deleted);
         else if (leat_bytes_eq(name, leat_str("last-generated-id")))
-            (void)leat__position_parse(leat_reply_bytes(value), &to->end);
+            end = leat__position_parse(leat_reply_bytes(value), &to->end);
     }
+    return length && end;
 }
 
 static void on_info(void *arg, const leat_reply *r, const leat_error *err)
 {
     const asked *a = arg;
     static const char none[] = "ERR no such key"; /* never written to */
+    leat_bytes text = err ? leat_reply_bytes(r) : leat_mem(NULL, 0);
     a->to->log.added = -1;
-    if (!err) {
-        read_info(r, a->to);
-        return;
-    }
-    leat_bytes text = r ? leat_reply_bytes(r) : leat_mem(NULL, 0);
     if (text.n >= sizeof none - 1 && memcmp(text.p, none, sizeof none - 1) == 0)
         a->to->log.added = 0;
-    else
-        keep_first(a->all, err);
+    else if (came(a->all, r, err, "[(t_)]", "XINFO") && !read_info(r, a->to))
+        (void)came(a->all, NULL, NULL, "_", "XINFO");
 }
 
+/* Nil: there is no such key.  A right that is missing is no failure. */
 static void add_memory(int64_t *sum, const leat_reply *r, const leat_error *err)
 {
-    if (err || *sum < 0)
-        *sum = -1; /* a right that is missing is no failure */
-    else
-        *sum += leat_reply_int(r);
+    bool known = !err && *sum >= 0 &&
+                 (leat_reply_kind(r) == LEAT_REPLY_NIL ||
+                  leat__reply_fits(r, "i"));
+    *sum = known ? *sum + leat_reply_int(r) : -1;
 }
 
 static void on_log_memory(void *arg, const leat_reply *r, const leat_error *err)
@@ -117,9 +130,9 @@ static void on_memory(void *arg, const leat_reply *r, const leat_error *err)
 static void on_newest(void *arg, const leat_reply *r, const leat_error *err)
 {
     const asked *a = arg;
-    size_t n = err ? 0 : leat_reply_len(r);
-    if (err)
-        keep_first(a->all, err);
+    if (!came(a->all, r, err, LEAT__SHAPE_ENTRIES, "XREVRANGE"))
+        return;
+    size_t n = leat_reply_len(r);
     if (n == 0)
         return;
     int64_t since = (int64_t)entry_id(leat_reply_at(r, n - 1)).ms;
@@ -143,9 +156,7 @@ static void on_cursor(void *arg, const leat_reply *r, const leat_error *err)
 {
     const asked *a = arg;
     leat__look *to = a->to;
-    if (err)
-        keep_first(a->all, err);
-    if (err || leat_reply_len(r) != 6)
+    if (!came(a->all, r, err, "[oooooo]", "HMGET"))
         return;
     leat_reply_iter it = leat_reply_each(r);
     const leat_reply *c = leat_reply_step(&it), *n = leat_reply_step(&it);
@@ -164,9 +175,7 @@ static void on_cursor(void *arg, const leat_reply *r, const leat_error *err)
 static void on_lease(void *arg, const leat_reply *r, const leat_error *err)
 {
     const asked *a = arg;
-    if (err)
-        keep_first(a->all, err);
-    if (err || leat_reply_len(r) != 4)
+    if (!came(a->all, r, err, "[oooo]", "HMGET"))
         return;
     leat_reply_iter it = leat_reply_each(r);
     const leat_reply *o = leat_reply_step(&it), *e = leat_reply_step(&it);
@@ -182,9 +191,7 @@ static void on_lease(void *arg, const leat_reply *r, const leat_error *err)
 static void number(const asked *a, int64_t *to, const leat_reply *r,
                    const leat_error *err)
 {
-    if (err)
-        keep_first(a->all, err);
-    else
+    if (came(a->all, r, err, "i", "a count"))
         *to = leat_reply_int(r);
 }
 
@@ -356,6 +363,8 @@ static leat_code read_clock(looking *x, leat_error *err)
     const leat_reply *r = NULL;
     leat_code code = leat_conn_call(x->conn, LEAT_ARGS(leat_str("TIME")), NULL,
                                     &r, err);
+    if (code == LEAT_OK)
+        code = leat__reply_want(r, "[ii]", LEAT_EPROTO, "TIME", err);
     if (code == LEAT_OK)
         x->now_ms = leat_reply_int(leat_reply_at(r, 0)) * 1000 +
                     leat_reply_int(leat_reply_at(r, 1)) / 1000;

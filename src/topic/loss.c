@@ -23,7 +23,9 @@
 #include "metrics/metrics.h"
 #include "redis/client.h"
 #include "redis/script.h"
+#include "redis/shape.h"
 #include "topic/loss_inside.h"
+#include "topic/standing.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -150,6 +152,9 @@ static watch *watch_of(leat__loss *l, uint32_t partition)
     w->partition = partition;
     w->again_end = &w->again;
     leat__key_log(&w->log, t->prefix, t->name, t->meta.legacy, partition);
+    leat__key_part(&w->id, t->prefix, t->name, t->meta.legacy, partition, "id",
+                   NULL);
+    leat__standing_u(l->topic, w->u);
     leat__trail_init(&w->trail, l->most);
     l->all[l->count++] = w;
     return l->by[partition - l->first] = w;
@@ -232,6 +237,21 @@ static bool read_number(leat_bytes text, uint64_t *out)
     return ok;
 }
 
+/* {} where there is no stream, and nothing of what was asked for then. */
+static leat_code check_answer(const leat_reply *r, size_t asked,
+                              leat_error *err)
+{
+    leat_code rc = leat__reply_want(r, LEAT__SHAPE_THERE, LEAT_EPROTO,
+                                    "a look at a log", err);
+    size_t n = leat_reply_len(r);
+    if (rc == LEAT_OK && n > 0 && n != FACTS + asked)
+        rc = leat__fail(err, LEAT_EPROTO,
+                        "the server answered of %zu entries "
+                        "where %zu were asked for",
+                        n - FACTS, asked);
+    return rc;
+}
+
 static void read_facts(const leat_reply *r, leat__log_facts *f)
 {
     *f = (leat__log_facts){ .there = leat_reply_len(r) >= FACTS };
@@ -284,12 +304,17 @@ static bool question_add(question *q, const leat__print *p)
 
 /* ---- the check: one round trip ---------------------------------------- */
 
+static size_t asked_of(const watch *w)
+{
+    return (size_t)w->verified + (leat__trail_newest(&w->trail) != NULL);
+}
+
 static void on_facts(void *arg, const leat_reply *r, const leat_error *e)
 {
     watch *w = arg;
     size_t i = 0;
-    w->code = e ? e->code : LEAT_OK;
-    if (e)
+    w->code = e ? e->code : check_answer(r, asked_of(w), NULL);
+    if (w->code != LEAT_OK)
         return;
     read_facts(r, &w->facts);
     w->was = w->verified ? look_at(r, i++, &w->seen) : LEAT__SEEN_SAME;
@@ -317,21 +342,27 @@ static leat_code send_facts(watch *w, leat_conn *c, leat_error *err)
                              err);
 }
 
-/* A replica may lack what its master has. */
+/* A replica may lack what its master has.  Who may not ask is not told. */
+typedef struct role {
+    bool replica;
+    leat_error odd;
+} role;
+
 static void on_role(void *arg, const leat_reply *r, const leat_error *e)
 {
-    bool *replica = arg;
-    const leat_reply *role = e ? NULL : leat_reply_at(r, 0);
-    *replica = role &&
-               !leat_bytes_eq(leat_reply_bytes(role), leat_str("master"));
+    role *x = arg;
+    if (leat__reply_odd(r, e, "[t(_)]", "ROLE", &x->odd))
+        return;
+    x->replica = !leat_bytes_eq(leat_reply_bytes(leat_reply_at(r, 0)),
+                                leat_str("master"));
 }
 
 static leat_code ask_all(leat__loss *l, leat_conn *c, leat_error *err)
 {
-    bool replica = false;
-    leat_code rc = leat_conn_send(
-        c, LEAT_ARGS(leat_str("ROLE")),
-        &(leat_send_opts){ .fn = on_role, .arg = &replica }, err);
+    role x = { 0 };
+    leat_code rc = leat_conn_send(c, LEAT_ARGS(leat_str("ROLE")),
+                                  &(leat_send_opts){ .fn = on_role, .arg = &x },
+                                  err);
     for (uint32_t i = 0; rc == LEAT_OK && i < l->count; i++)
         rc = send_facts(l->all[i], c, err);
     leat_error e;
@@ -340,7 +371,12 @@ static leat_code ask_all(leat__loss *l, leat_conn *c, leat_error *err)
         *err = e;
     if (rc == LEAT_OK)
         rc = end;
-    if (rc == LEAT_OK && replica)
+    if (rc == LEAT_OK && x.odd.code != LEAT_OK) {
+        rc = x.odd.code;
+        if (err)
+            *err = x.odd;
+    }
+    if (rc == LEAT_OK && x.replica)
         rc = leat__fail(err, LEAT_EREADONLY, "the server is a replica");
     return rc;
 }
@@ -393,6 +429,8 @@ static leat_code look_for(inquiry *q, watch *w, leat_conn *c, leat_error *err)
             ;
         leat_code rc = leat__script_call(c, &leat__script_topic_there, &key, 1,
                                          q->q.args, BEFORE + q->q.n, &r, err);
+        if (rc == LEAT_OK)
+            rc = check_answer(r, q->q.n, err);
         if (rc != LEAT_OK)
             return rc;
         read_facts(r, &q->c.facts);
@@ -434,6 +472,29 @@ static void verify(watch *w, const leat__log_facts *f)
     w->added = f->added;
 }
 
+/* Is the log another topic's by now?  Then what is missing was removed with the
+ * one before it, and nothing of that is told or sent again.  Who may not ask
+ * does not know. */
+static leat_code of_namesake(watch *w, leat_conn *c, bool *is, leat_error *err)
+{
+    leat_error e;
+    const leat_reply *r;
+    leat_code rc = leat_conn_call(
+        c, LEAT_ARGS(leat_str("GET"), leat__key_bytes(&w->id)), NULL, &r, &e);
+    if (rc != LEAT_OK && e.retriable) {
+        if (err)
+            *err = e;
+        return rc;
+    }
+    leat_bytes u = rc == LEAT_OK ? leat_reply_bytes(r) : leat_mem("", 0);
+    *is = u.n > 0 && u.n < sizeof w->u && !leat_bytes_eq(u, leat_str(w->u));
+    if (*is) {
+        memcpy(w->u, u.p, u.n);
+        w->u[u.n] = '\0';
+    }
+    return LEAT_OK;
+}
+
 static leat_code inquire(watch *w, leat_conn *c, bool moved, leat_error *err)
 {
     uint32_t room = leat__trail_count(&w->trail) + 1;
@@ -455,10 +516,14 @@ static leat_code inquire(watch *w, leat_conn *c, bool moved, leat_error *err)
         q->c.seen = q->seen;
         rc = look_for(q, w, c, err);
     }
+    bool removed = false;
+    if (rc == LEAT_OK && leat__judge(&q->c, q->flags) > 0) {
+        w->l->suspects = false; /* it is certain */
+        rc = of_namesake(w, c, &removed, err);
+    }
     if (rc == LEAT_OK) {
-        if (leat__judge(&q->c, q->flags) > 0)
-            w->l->suspects = false; /* it is certain */
-        tell_runs(q, w);
+        if (!removed)
+            tell_runs(q, w);
         forget_missing(q, w);
         verify(w, &q->c.facts);
     }
@@ -540,7 +605,7 @@ static void on_look(void *arg, const leat_reply *r, const leat_error *e)
     watch *w = arg;
     leat__log_facts f;
     w->looking = false;
-    if (e)
+    if (e || check_answer(r, 1, NULL) != LEAT_OK)
         return;
     if (look_at(r, 0, &w->seen) != LEAT__SEEN_SAME) {
         w->l->suspects = true;

@@ -36,7 +36,8 @@ struct told_loss {
 struct watch {
     leat__loss *l;
     uint32_t partition;
-    leat__key log;
+    leat__key log, id;
+    char u[LEAT__INCARNATION + 1]; /* of the topic that has the log */
     leat__trail trail;
     copy *again, **again_end;
     leat__proof want; /* for those                                          */

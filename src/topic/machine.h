@@ -28,11 +28,12 @@ enum {
 enum state { NONE, TAKING, OWNED, DRAINING, HANDING };
 
 enum {
-    BUSY = 1,     /* an action of it is under way                           */
-    DRAINED = 2,  /* nothing of it is out                                   */
-    DOUBT = 4,    /* a TAKE was lost: it may be ours without our knowing    */
-    NOTED = 8,    /* there is a note of it                                  */
-    ANSWERED = 16 /* DOUBT, but one after it was answered                  */
+    BUSY = 1,      /* an action of it is under way                           */
+    DRAINED = 2,   /* nothing of it is out                                   */
+    DOUBT = 4,     /* a TAKE was lost: it may be ours without our knowing    */
+    NOTED = 8,     /* there is a note of it                                  */
+    ANSWERED = 16, /* DOUBT, but one after it was answered                  */
+    HAD = 32       /* it was ours, once                                     */
 };
 
 struct part {
@@ -103,6 +104,7 @@ struct leat__group {
 
     bool leaving, superseded, out;
     int64_t leave_ns; /* then we go, whatever is left                      */
+    size_t tidied;    /* of the view, for records of our earlier lives     */
 };
 
 /* ---- bits ------------------------------------------------------------- */

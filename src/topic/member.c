@@ -135,6 +135,7 @@ static part *part_of(consumer *c, uint32_t index)
     other_key(p, &p->laters_key, "laters", NULL);
     other_key(p, &p->since_key, "since", NULL);
     other_key(p, &p->joined_key, "joined", NULL);
+    other_key(p, &p->id_key, "id", NULL);
     p->slot = (int)leat__crc16_slot(leat__key_bytes(&p->log));
     leat__part_meters_init(p);
     return c->parts[index] = p;
@@ -317,8 +318,13 @@ static void on_taken(void *arg, const leat_reply *r, const leat_error *e)
     part *p = arg;
     consumer *c = p->c;
     leat__nonce owner;
+    leat_error odd;
+    e = leat__reply_odd(r, e, "[it(t)]", "a take", &odd);
     if (e) {
-        leat__drive_failed(c, e, "taking a partition");
+        if (e->code == LEAT_ESTALE)
+            leat__heard_stale(p);
+        else
+            leat__drive_failed(c, e, "taking a partition");
         leat__group_take_failed(c->machine, p->index, leat__now_ns());
     } else if (leat_reply_int(leat_reply_at(r, 0)) == 1) {
         taken(p, r);
@@ -335,6 +341,10 @@ static leat_code send_take(consumer *c, const leat__group_action *a,
     char from[LEAT__NONCE_TEXT + 1] = "", reached[LEAT__ID_TEXT];
     char highest[LEAT__NUMBER];
     part *p = part_of(c, a->partition);
+    if (c->rejoining) { /* the group is not known yet */
+        leat__group_take_failed(c->machine, a->partition, leat__now_ns());
+        return LEAT_OK;
+    }
     if (!p)
         return leat__fail(err, LEAT_ENOMEM, "no memory for a partition");
     if (a->from_dead)
@@ -343,7 +353,7 @@ static leat_code send_take(consumer *c, const leat__group_action *a,
         leat__key_bytes(&p->lease),    leat__key_bytes(&p->cursor),
         leat__key_bytes(&p->log),      leat__key_bytes(&p->joined_key),
         leat__key_bytes(&p->kept_key), leat__key_bytes(&p->due_key),
-        leat__key_bytes(&p->lane_key)
+        leat__key_bytes(&p->lane_key), leat__key_bytes(&p->id_key)
     };
     const leat_bytes args[] = { leat_str(c->nonce),
                                 leat_str(from),
@@ -356,9 +366,10 @@ static leat_code send_take(consumer *c, const leat__group_action *a,
                                 leat_str(a->superseded ? "superseded" : "dead"),
                                 leat_str(c->facts.u),
                                 leat__arg_int(highest, (int64_t)c->highest),
-                                leat_str(leat__order_name(c->opts.order)) };
-    return leat__script_send(c->cmd, &leat__script_topic_take, keys, 7, args,
-                             10, &(leat_send_opts){ .fn = on_taken, .arg = p },
+                                leat_str(leat__order_name(c->opts.order)),
+                                leat_str(c->topic_u) };
+    return leat__script_send(c->cmd, &leat__script_topic_take, keys, 8, args,
+                             11, &(leat_send_opts){ .fn = on_taken, .arg = p },
                              err);
 }
 
@@ -368,6 +379,8 @@ static void on_handed(void *arg, const leat_reply *r, const leat_error *e)
 {
     part *p = arg;
     consumer *c = p->c;
+    leat_error odd;
+    e = leat__reply_odd(r, e, "i", "a hand-over", &odd);
     if (e) {
         leat__drive_failed(c, e, "handing over a partition");
         leat__group_hand_failed(c->machine, p->index, leat__now_ns());
@@ -511,6 +524,7 @@ static void on_beat(void *arg, const leat_reply *r, const leat_error *e)
     consumer *c = arg;
     leat_error why;
     size_t n;
+    e = leat__reply_odd(r, e, "[(tt)]", "a heartbeat", &why);
     if (e) {
         leat__drive_failed(c, e, "the heartbeat");
         if (e->code == LEAT_EAUTH)
@@ -532,7 +546,8 @@ static void on_beat(void *arg, const leat_reply *r, const leat_error *e)
 static void on_renewed(void *arg, const leat_reply *r, const leat_error *e)
 {
     part *p = arg;
-    if (e)
+    leat_error odd;
+    if (leat__reply_odd(r, e, "i", "a renewal", &odd))
         return;
     if (leat_reply_int(r) == 0)
         leat__member_lost(p, p->renew_epoch);
@@ -709,6 +724,7 @@ void leat__member_step(consumer *c, int64_t now_ns)
 {
     leat_error e;
     look_for_sleep(c, now_ns);
+    leat__heard_topic(c);
     if (c->waiter && leat__waiter_wait(c->waiter, 0)) {
         leat__group_hint(c->machine, now_ns);
         leat__kept_hint(c, now_ns);

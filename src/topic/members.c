@@ -14,12 +14,11 @@
 #include "redis/conn.h"
 #include "redis/scan.h"
 #include "redis/script.h"
+#include "redis/shape.h"
 #include "topic/record.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-enum { MAX_MEMBERS = 100000 };
 
 /* ---- records ---------------------------------------------------------- */
 
@@ -46,9 +45,9 @@ static leat_code add_member(reading *x, leat_bytes nonce, leat_bytes text,
                             leat_error *err)
 {
     leat__members *to = x->to;
-    if (to->n == MAX_MEMBERS)
+    if (to->n == LEAT__MEMBERS_MAX)
         return leat__fail(err, LEAT_ETOOBIG, "more than %d members",
-                          MAX_MEMBERS);
+                          LEAT__MEMBERS_MAX);
     if (to->n == to->room) {
         size_t room = to->room ? to->room * 2 : 16;
         leat_group_member *m = leat__realloc(to->list, room * sizeof *m, err);
@@ -154,6 +153,8 @@ static leat_code read_records(reading *x, leat_conn *conn, const leat__key *key,
                                         leat_str("200")),
                               NULL, &r, err);
         if (code == LEAT_OK)
+            code = leat__reply_want(r, "[t[(tt)]]", LEAT_EPROTO, "HSCAN", err);
+        if (code == LEAT_OK)
             code = leat__scan_page(&s, r, &page, err);
         if (code == LEAT_OK)
             code = add_members(x, page, err);
@@ -178,6 +179,8 @@ leat_code leat__members_read(const leat__topic_at *t, leat_conn *conn,
     if (code == LEAT_OK)
         code = leat__script_call(conn, &leat__script_topic_alive, keys, 2, NULL,
                                  0, &r, err);
+    if (code == LEAT_OK)
+        code = leat__reply_want(r, "[in(tt)]", LEAT_EPROTO, "the members", err);
     if (code == LEAT_OK)
         note_beats(&x, r);
     for (uint32_t i = 0; i < out->n; i++)

@@ -6,6 +6,9 @@
 
 #include "topic/describe.h"
 
+/* Of a group: beat.lua lets no more in. */
+enum { LEAT__MEMBERS_MAX = 10000 };
+
 /* Sorted by nonce; texts are in the arena, the list is leat__free's. */
 typedef struct leat__members {
     leat_group_member *list;

@@ -3,8 +3,9 @@
  *
  *   leat:topics       set    the names of all topics
  *   leat:topic:<t>    hash   partitions, partitioner, created, updated (both ms
- *                            since 1970 on the server's clock), and what is
- *                            kept of it: retention.c
+ *                            since 1970 on the server's clock), u, gone and
+ *                            marked as in identity.c, and what is kept of it:
+ *                            retention.c
  *
  * The hash is the topic: it is made by one script and never changed by another
  * maker.  The set is an index for people and tools, entered after it.  A crash
@@ -16,7 +17,10 @@
  */
 #include "redis/script.h"
 #include "redis/server_error.h"
+#include "redis/shape.h"
 #include "topic/topic.h"
+
+#include <string.h>
 
 static leat_code unreadable(const char *name, const char *what,
                             leat_bytes value, leat_error *err)
@@ -29,7 +33,12 @@ static leat_code unreadable(const char *name, const char *what,
                       name, what, quoted);
 }
 
-enum { FACTS = 4, VALUES = FACTS + LEAT__RETENTION_FIELDS };
+enum { FACTS = 7, VALUES = FACTS + LEAT__RETENTION_FIELDS };
+
+static bool is_there(const leat_reply *r)
+{
+    return leat_reply_kind(r) != LEAT_REPLY_NIL;
+}
 
 /* From the values of the hash. */
 static leat_code read_meta(const char *name, leat_reply_iter values,
@@ -39,9 +48,12 @@ static leat_code read_meta(const char *name, leat_reply_iter values,
     const leat_reply *partitioner = leat_reply_step(&values);
     const leat_reply *created = leat_reply_step(&values);
     const leat_reply *updated = leat_reply_step(&values);
+    leat_bytes u = leat_reply_bytes(leat_reply_step(&values));
+    bool gone = is_there(leat_reply_step(&values));
+    bool marked = is_there(leat_reply_step(&values));
     int64_t n = leat_reply_int(partitions);
     leat_bytes bad;
-    *out = (leat__topic_meta){ 0 };
+    *out = (leat__topic_meta){ .gone = gone, .marked = marked };
     if (n < 1 || n > LEAT_PARTITIONS_MAX)
         return unreadable(name, "partition count", leat_reply_bytes(partitions),
                           err);
@@ -49,6 +61,10 @@ static leat_code read_meta(const char *name, leat_reply_iter values,
                                 &out->partitioner))
         return unreadable(name, "partitioner", leat_reply_bytes(partitioner),
                           err);
+    if (u.n > LEAT__INCARNATION)
+        return unreadable(name, "id", u, err);
+    if (u.n > 0)
+        memcpy(out->u, u.p, u.n);
     out->partitions = (uint32_t)n;
     out->created_ms = leat_reply_int(created);
     out->updated_ms = leat_reply_int(updated);
@@ -117,13 +133,14 @@ leat_code leat__topic_lookup(leat_client *c, const char *prefix,
     leat__key_meta(&key, prefix, name);
     leat_bytes argv[2 + VALUES] = {
         leat_str("HMGET"),       leat__key_bytes(&key), leat_str("partitions"),
-        leat_str("partitioner"), leat_str("created"),   leat_str("updated")
+        leat_str("partitioner"), leat_str("created"),   leat_str("updated"),
+        leat_str("u"),           leat_str("gone"),      leat_str("marked")
     };
     leat__retention_names(argv + 2 + FACTS);
     leat_code rc = call(c, argv, 2 + VALUES, LEAT_REPLY_ARRAY, &r, err);
     if (rc != LEAT_OK)
         return rc;
-    if (leat_reply_len(r) != VALUES)
+    if (leat_reply_len(r) != VALUES || !leat__reply_fits(r, "[(o)]"))
         rc = leat__fail(err, LEAT_EPROTO,
                         "the server answered HMGET strangely");
     else if (leat_reply_kind(leat_reply_at(r, 0)) == LEAT_REPLY_NIL)
@@ -134,13 +151,24 @@ leat_code leat__topic_lookup(leat_client *c, const char *prefix,
     return rc;
 }
 
+leat_code leat__topic_whole(const char *name, const leat__topic_meta *m,
+                            leat_error *err)
+{
+    if (!m->gone)
+        return LEAT_OK;
+    return leat__fail(err, LEAT_EBUSY,
+                      "topic '%s' is being removed, or that was cut off: "
+                      "remove it again, to the end",
+                      name);
+}
+
 /* EVAL with the body: topics are made rarely, and the client's call knows when
  * to try again. */
 leat_code leat__topic_make(leat_client *c, const char *prefix, const char *name,
                            const leat__topic_meta *as, bool again,
                            leat__topic_meta *out, bool *made, leat_error *err)
 {
-    enum { WORDS = 6 + 2 * LEAT__RETENTION_FIELDS };
+    enum { WORDS = 7 + 2 * LEAT__RETENTION_FIELDS };
     const leat__script *s = &leat__script_topic_make;
     char text[LEAT__NUMBER];
     char more[LEAT__RETENTION_FIELDS][LEAT__RETENTION_NUMBER];
@@ -154,8 +182,9 @@ leat_code leat__topic_make(leat_client *c, const char *prefix, const char *name,
         leat__key_bytes(&key),
         leat__arg_int(text, as->partitions),
         leat_str(leat__partitioner_name(as->partitioner)),
+        leat_str(as->u),
     };
-    leat__retention_pairs(&as->retention, argv + 6, more);
+    leat__retention_pairs(&as->retention, argv + 7, more);
     leat_code rc = leat_client_call(
         c, argv, WORDS, &(leat_call_opts){ .idempotent = again }, &r, err);
     if (rc != LEAT_OK)
@@ -165,10 +194,11 @@ leat_code leat__topic_make(leat_client *c, const char *prefix, const char *name,
         *made = leat_reply_int(leat_reply_step(&it)) == 1;
         rc = read_meta(name, it, out, err);
     } else {
-        rc = leat__fail(err, LEAT_EPROTO, "the server answered EVAL strangely");
+        rc = leat__fail(err, LEAT_EUNKNOWN,
+                        "the server answered EVAL strangely");
     }
     leat_reply_free(r);
-    return rc;
+    return rc == LEAT_OK ? leat__topic_whole(name, out, err) : rc;
 }
 
 leat_code leat__topic_list(leat_client *c, const char *prefix, const char *name,

@@ -223,6 +223,8 @@ static void on_lanes(void *arg, const leat_reply *r, const leat_error *e)
     p->lanes_asked = false;
     if (leat__part_epoch(p) != p->lanes_epoch)
         return;
+    leat_error odd;
+    e = leat__reply_odd(r, e, "[]|[i(t)]", "the lanes", &odd);
     if (e) {
         leat__drive_failed(p->c, e, "reading lanes");
         p->lanes_at_ns = leat__now_ns() + RETRY_NS;

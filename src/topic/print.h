@@ -27,6 +27,9 @@ typedef struct leat__print {
     void *copy;    /* the caller's                                          */
 } leat__print;
 
+/* What there.lua says: see there. */
+#define LEAT__SHAPE_THERE "[]|[idene(t)]"
+
 /* From the beginning at least of what is sent, or of what there.lua says. */
 uint32_t leat__print_mark(leat_bytes bulks);
 

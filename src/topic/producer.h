@@ -96,7 +96,8 @@ struct leat__producer {
     int64_t lost_ns;  /* by then what was accepted before the loss fails */
     uint64_t seen;    /* tail, at the last look */
     leat__loss *loss;
-    int64_t policy_ns; /* when to look at it again */
+    int64_t policy_ns;   /* when to look at it again */
+    unsigned lost_looks; /* by when the topic was made again last */
 };
 
 /* One for `span` partitions from `first` on. */

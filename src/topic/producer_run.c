@@ -23,6 +23,7 @@
 #include "metrics/metrics.h"
 #include "redis/client.h"
 #include "topic/producer.h"
+#include "topic/standing.h"
 
 #include <assert.h>
 #include <poll.h>
@@ -393,23 +394,38 @@ static void look_at_policy(leat__producer *p, int64_t now_ns)
     pthread_mutex_unlock(&p->lock);
 }
 
+/* The topic is gone and to be made again; once for each look. */
+static bool lost_anew(leat__producer *p)
+{
+    unsigned looks = atomic_load(&p->topic->looks);
+    if (!leat__standing_lost(p->topic) || looks == p->lost_looks)
+        return false;
+    p->lost_looks = looks;
+    return true;
+}
+
 /* What is kept of the topic may have been changed.  It must not wait for the
  * socket; on a cluster it is kept elsewhere. */
 static void look_at_retention(leat__producer *p)
 {
     leat_conn *c = p->conn;
-    if (!leat__client_clustered(p->client) && !c->stale &&
-        leat__conn_waiting(c) + 1 < c->window &&
-        leat__outq_left(&c->out) == 0 &&
-        leat__retention_due(p->topic, leat__now_ns(), LEAT__RETENTION_NS))
+    if (leat__client_clustered(p->client) || c->stale ||
+        leat__conn_waiting(c) + 1 >= c->window || leat__outq_left(&c->out) > 0)
+        return;
+    if (lost_anew(p))
+        leat__standing_restore(p->topic, c);
+    else if (leat__retention_due(p->topic, leat__now_ns(), LEAT__RETENTION_NS))
         leat__retention_ask(p->topic, c);
 }
 
 static void look_elsewhere(leat__producer *p)
 {
-    if (leat__client_clustered(p->client) &&
-        leat__retention_due(p->topic, leat__now_ns(), LEAT__RETENTION_NS))
+    if (!leat__client_clustered(p->client))
+        return;
+    if (leat__retention_due(p->topic, leat__now_ns(), LEAT__RETENTION_NS))
         leat__retention_wait(p->topic);
+    if (lost_anew(p))
+        leat__standing_restore_wait(p->topic);
 }
 
 /* A server that refused, or has become a replica, will not do: end it when all

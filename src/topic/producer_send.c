@@ -75,7 +75,7 @@ static __attribute__((noinline, cold)) void
 no_id(const leat__producer *p, const leat_reply *r, leat__verdict *v)
 {
     leat_error e;
-    if (r->type == LEAT_REPLY_INT)
+    if (r->type == LEAT_REPLY_INT && leat__producer_scripted(p))
         leat__fail_retriable(
             &e, LEAT_EFULL, true,
             "topic '%s': a partition has its cap of %lld messages: let groups "

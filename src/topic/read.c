@@ -252,9 +252,11 @@ static void on_read(void *arg, const leat_reply *r, const leat_error *e)
     consumer *c = p->c;
     uint32_t asked = p->asked;
 
+    leat_error odd;
     p->reading = false;
     p->asked = 0;
     c->asked -= asked;
+    e = leat__reply_odd(r, e, LEAT__SHAPE_READ, "XREAD", &odd);
     if (e) {
         leat__read_failed(c, p, e);
         return;
@@ -320,7 +322,9 @@ void leat__read_came(part *p, const leat_reply *r, uint32_t asked)
 static void on_waited(void *arg, const leat_reply *r, const leat_error *e)
 {
     consumer *c = arg;
+    leat_error odd;
 
+    e = leat__reply_odd(r, e, LEAT__SHAPE_READ, "XREAD", &odd);
     if (e && e->code != LEAT_ECONN && e->code != LEAT_EUNKNOWN)
         leat__read_failed(c, NULL, e);
     streams s = streams_of(e ? NULL : r);

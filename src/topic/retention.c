@@ -17,6 +17,8 @@
 #include "base/log.h"
 #include "base/system.h"
 #include "redis/script.h"
+#include "redis/shape.h"
+#include "topic/standing.h"
 #include "topic/topic.h"
 
 #include <assert.h>
@@ -274,6 +276,7 @@ static int64_t about(int64_t now_ns, int64_t every_ns)
 void leat__retention_begin(leat_topic *t)
 {
     leat__retention_set(&t->retention, &t->meta.retention);
+    memcpy(t->u, t->meta.u, sizeof t->u);
     atomic_store(&t->retention.read_ns,
                  about(leat__now_ns(), LEAT__RETENTION_NS));
 }
@@ -295,13 +298,22 @@ bool leat__retention_due(leat_topic *t, int64_t now_ns, int64_t every_ns)
                                           about(now_ns, every_ns));
 }
 
+enum {
+    FIELDS = LEAT__STANDING_FIELDS + LEAT__RETENTION_FIELDS,
+    WORDS = 2 + FIELDS
+};
+
 static void take_in(leat_topic *t, const leat_reply *r)
 {
     leat_retention new;
     leat_bytes bad;
-    if (leat_reply_len(r) != LEAT__RETENTION_FIELDS)
+    if (leat_reply_len(r) != FIELDS)
         return;
-    if (leat__retention_read(leat_reply_each(r), &new, &bad)) {
+    leat_reply_iter it = leat_reply_each(r);
+    leat__standing_take(t, &it);
+    if (leat__standing_of(t) == LEAT__TOPIC_AWAY)
+        return;
+    if (leat__retention_read(it, &new, &bad)) {
         pthread_mutex_lock(&t->lock);
         leat__retention_set(&t->retention, &new);
         pthread_mutex_unlock(&t->lock);
@@ -320,14 +332,13 @@ static void on_answer(void *arg, const leat_reply *r, const leat_error *e)
         take_in(arg, r);
 }
 
-enum { WORDS = 2 + LEAT__RETENTION_FIELDS };
-
 static void command(const leat_topic *t, leat__key *key, leat_bytes argv[WORDS])
 {
     leat__key_meta(key, t->prefix, t->name);
     argv[0] = leat_str("HMGET");
     argv[1] = leat__key_bytes(key);
-    leat__retention_names(argv + 2);
+    leat__standing_names(argv + 2);
+    leat__retention_names(argv + 2 + LEAT__STANDING_FIELDS);
 }
 
 void leat__retention_ask(leat_topic *t, leat_conn *c)
@@ -339,7 +350,7 @@ void leat__retention_ask(leat_topic *t, leat_conn *c)
                          &(leat_send_opts){ .fn = on_answer, .arg = t }, NULL);
 }
 
-void leat__retention_wait(leat_topic *t)
+bool leat__retention_look(leat_topic *t)
 {
     leat__key key;
     leat_bytes argv[WORDS];
@@ -347,14 +358,18 @@ void leat__retention_wait(leat_topic *t)
     command(t, &key, argv);
     if (leat_client_call(t->client, argv, WORDS,
                          &(leat_call_opts){ .timeout_ms = WAIT_MS }, &r,
-                         NULL) != LEAT_OK) {
-        /* Who waits in vain does other things meanwhile. */
-        atomic_store(&t->retention.read_ns,
-                     leat__now_ns() + FAILED_NS - LEAT__RETENTION_NS);
-        return;
-    }
+                         NULL) != LEAT_OK)
+        return false;
     take_in(t, r);
     leat_reply_free(r);
+    return true;
+}
+
+void leat__retention_wait(leat_topic *t)
+{
+    if (!leat__retention_look(t))
+        atomic_store(&t->retention.read_ns,
+                     leat__now_ns() + FAILED_NS - LEAT__RETENTION_NS);
 }
 
 /* ---- changing it ------------------------------------------------------ */
@@ -362,7 +377,7 @@ void leat__retention_wait(leat_topic *t)
 leat_code leat_topic_alter(leat_client *c, const char *name, const char *prefix,
                            const leat_retention *r, leat_error *err)
 {
-    enum { ALTER = 4 + 2 * LEAT__RETENTION_FIELDS };
+    enum { ALTER = 5 + 2 * LEAT__RETENTION_FIELDS };
     const leat__script *s = &leat__script_topic_alter;
     char text[LEAT__RETENTION_FIELDS][LEAT__RETENTION_NUMBER];
     leat__topic_meta m;
@@ -373,6 +388,8 @@ leat_code leat_topic_alter(leat_client *c, const char *name, const char *prefix,
         rc = leat__retention_check(r, err);
     if (rc == LEAT_OK)
         rc = leat__topic_lookup(c, prefix, name, &m, err);
+    if (rc == LEAT_OK)
+        rc = leat__topic_whole(name, &m, err);
     if (rc != LEAT_OK)
         return rc;
     if (m.legacy)
@@ -384,15 +401,18 @@ leat_code leat_topic_alter(leat_client *c, const char *name, const char *prefix,
     leat__key_meta(&key, prefix, name);
     leat_bytes argv[ALTER] = { leat_str("EVAL"),
                                leat_mem(s->body, s->body_size), leat_str("1"),
-                               leat__key_bytes(&key) };
-    leat__retention_pairs(r, argv + 4, text);
+                               leat__key_bytes(&key), leat_str(m.u) };
+    leat__retention_pairs(r, argv + 5, text);
     rc = leat_client_call(c, argv, ALTER,
                           &(leat_call_opts){ .idempotent = true }, &reply, err);
     if (rc != LEAT_OK)
         return rc;
-    bool done = leat_reply_int(reply) == 1;
+    rc = leat__reply_want(reply, "i", LEAT_EUNKNOWN, "an alteration", err);
+    if (rc == LEAT_OK && leat_reply_int(reply) != 1)
+        rc = leat__fail(err, LEAT_ESTALE,
+                        "topic '%s' was removed meanwhile: nothing was done to "
+                        "one that was made since",
+                        name);
     leat_reply_free(reply);
-    return done ? LEAT_OK
-                : leat__fail(err, LEAT_ENOENT,
-                             "topic '%s' was removed meanwhile", name);
+    return rc;
 }

@@ -61,7 +61,9 @@ int64_t leat__retention_at(const leat_topic *t, int64_t every_ns);
  * in with others. */
 void leat__retention_ask(leat_topic *t, leat_conn *c);
 
-/* Ask and wait, a second at most. */
+/* Ask and wait, a second at most; false: no answer.  `wait` asks much later
+ * then: who calls it does other things. */
+bool leat__retention_look(leat_topic *t);
 void leat__retention_wait(leat_topic *t);
 
 #endif

@@ -20,39 +20,65 @@
 
 enum { ATTEMPTS = 5, DELAY_MS = 1000, DELAY_MAX_MS = 60 * 1000 };
 
-#define DAYS_MS (INT64_C(3650) * 86400000) /* ten years are enough */
-
 static leat_code out_of_range(leat_error *err, const char *what, int64_t v,
                               int64_t low)
 {
     return leat__fail(err, LEAT_EINVAL,
                       "retry.%s is %lld, it is from %lld to "
                       "%lld",
-                      what, (long long)v, (long long)low, (long long)DAYS_MS);
+                      what, (long long)v, (long long)low,
+                      (long long)LEAT__DELAY_MOST_MS);
 }
 
-leat_code leat__retry_init(leat_retry *r, leat_error *err)
+leat_code leat__retry_check(const leat_retry *r, leat_error *err)
 {
     if (r->max_attempts < -1)
         return leat__fail(err, LEAT_EINVAL,
-                          "retry.max_attempts is %d: it is a number, 0 for %d, "
-                          "or -1 for no limit",
-                          r->max_attempts, ATTEMPTS);
+                          "retry.max_attempts is %d: it is a number, 0 for "
+                          "unset, or -1 for no limit",
+                          r->max_attempts);
     if ((unsigned)r->backoff > LEAT_BACKOFF_FIXED)
         return leat__fail(err, LEAT_EINVAL, "retry.backoff %d is none",
                           (int)r->backoff);
-    if (r->delay_ms < 0 || r->delay_ms > DAYS_MS)
+    if ((unsigned)r->jitter > LEAT_NO)
+        return leat__fail(err, LEAT_EINVAL,
+                          "retry.jitter is %d: LEAT_YES or "
+                          "LEAT_NO",
+                          (int)r->jitter);
+    if ((unsigned)r->re_add > LEAT_NO)
+        return leat__fail(err, LEAT_EINVAL,
+                          "retry.re_add is %d: LEAT_YES or "
+                          "LEAT_NO",
+                          (int)r->re_add);
+    if (r->delay_ms < 0 || r->delay_ms > LEAT__DELAY_MOST_MS)
         return out_of_range(err, "delay_ms", r->delay_ms, 0);
-    if (r->max_delay_ms < 0 || r->max_delay_ms > DAYS_MS)
+    if (r->max_delay_ms < 0 || r->max_delay_ms > LEAT__DELAY_MOST_MS)
         return out_of_range(err, "max_delay_ms", r->max_delay_ms, 0);
-    r->max_attempts = r->max_attempts ? r->max_attempts : ATTEMPTS;
-    r->delay_ms = r->delay_ms ? r->delay_ms : DELAY_MS;
     if (r->max_delay_ms && r->max_delay_ms < r->delay_ms)
         return out_of_range(err, "max_delay_ms", r->max_delay_ms, r->delay_ms);
-    if (r->max_delay_ms == 0)
-        r->max_delay_ms = r->delay_ms > DELAY_MAX_MS ? r->delay_ms
-                                                     : DELAY_MAX_MS;
     return LEAT_OK;
+}
+
+static int64_t lesser(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+void leat__retry_fill(leat_retry *r)
+{
+    const int64_t delay = r->delay_ms, most = r->max_delay_ms;
+    if (r->max_attempts == 0)
+        r->max_attempts = ATTEMPTS;
+    if (r->backoff == LEAT_BACKOFF_UNSET)
+        r->backoff = LEAT_BACKOFF_EXPONENTIAL;
+    if (r->jitter == LEAT_UNSET)
+        r->jitter = LEAT_YES;
+    if (r->re_add == LEAT_UNSET)
+        r->re_add = LEAT_NO;
+    if (delay == 0)
+        r->delay_ms = most ? lesser(most, DELAY_MS) : DELAY_MS;
+    if (most == 0)
+        r->max_delay_ms = delay > DELAY_MAX_MS ? delay : DELAY_MAX_MS;
 }
 
 /* Digits only; what is no number says nothing. */
@@ -86,7 +112,7 @@ static int64_t by_policy(const leat_retry *r, uint32_t failures,
             ms *= 2;
     if (ms > r->max_delay_ms)
         ms = r->max_delay_ms;
-    return r->no_jitter ? ms : (int64_t)(chance % ((uint64_t)ms + 1));
+    return r->jitter == LEAT_NO ? ms : (int64_t)(chance % ((uint64_t)ms + 1));
 }
 
 int64_t leat__retry_delay(const leat_retry *r, const leat_failure *f,
@@ -94,12 +120,14 @@ int64_t leat__retry_delay(const leat_retry *r, const leat_failure *f,
 {
     if (r->fn) {
         int64_t ms = r->fn(r->arg, f);
-        return ms < 0 ? -1 : ms < DAYS_MS ? ms : DAYS_MS;
+        return ms < 0                     ? -1
+               : ms < LEAT__DELAY_MOST_MS ? ms
+                                          : LEAT__DELAY_MOST_MS;
     }
     if (f->attempts >= leat__retry_limit(r, f->msg))
         return -1;
     if (asked_ms >= 0)
-        return asked_ms < DAYS_MS ? asked_ms : DAYS_MS;
+        return asked_ms < LEAT__DELAY_MOST_MS ? asked_ms : LEAT__DELAY_MOST_MS;
     return by_policy(r, failures, chance);
 }
 

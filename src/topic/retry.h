@@ -11,8 +11,13 @@
 
 enum { LEAT__DEATHS_MAX = 3 }; /* then nobody dies of it any more */
 
-/* Zero becomes the default.  LEAT_EINVAL, saying what is out of range. */
-leat_code leat__retry_init(leat_retry *r, leat_error *err);
+#define LEAT__DELAY_MOST_MS                                                    \
+    (INT64_C(3650) * 86400000) /* ten years are enough */
+
+/* LEAT_EINVAL, saying what is out of range; and the defaults for what is
+ * unset. */
+leat_code leat__retry_check(const leat_retry *r, leat_error *err);
+void leat__retry_fill(leat_retry *r);
 
 /* How often a message may be handed out: its own header maxRetries, or what the
  * policy says; UINT32_MAX: without limit. */

@@ -2,8 +2,10 @@
  * ripen.c: delayed messages go to the log when their time has come.
  */
 #include "topic/ripen.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/system.h"
+#include "redis/client.h"
 #include "redis/script.h"
 #include "topic/consumer.h"
 
@@ -11,8 +13,9 @@
 
 #define LOOK_NS INT64_C(1000000000)
 
-#define MOST  "200"     /* messages moved by one call */
-#define BYTES "1048576" /* of them, about             */
+/* Messages moved by one call, and their bytes, about. */
+#define RIPE_MOST  "200"
+#define RIPE_BYTES "1048576"
 
 enum {
     AT_ONCE = 64,            /* partitions a second   */
@@ -34,13 +37,28 @@ static int64_t wait_of(const leat_reply *r)
     return wait && leat_reply_bytes(wait).n > 0 ? leat_reply_int(wait) : -1;
 }
 
+static void tell_aside(const leat__ripe *one, int64_t aside)
+{
+    const leat_topic *t = one->topic;
+    if (aside > 0)
+        leat__log(&t->client->opts.log, LEAT_LOG_WARN,
+                  "'%s': %lld delayed messages of partition %u are dead "
+                  "letters now: a log cannot take them, they have too many "
+                  "fields or none",
+                  t->name, (long long)aside, one->partition);
+}
+
 /* After a connection that is lost the next one is used at once, what a server
  * refuses is not asked again at once. */
 static void on_ripe(void *arg, const leat_reply *r, const leat_error *e)
 {
     leat__ripe *one = arg;
+    leat_error odd;
+    e = leat__reply_odd(r, e, "[ini]", "what is ripe", &odd);
     int64_t now = leat__now_ns(), ms = !e ? wait_of(r) : r ? -1 : 0;
     one->out = false;
+    if (!e)
+        tell_aside(one, leat_reply_int(leat_reply_at(r, 2)));
     one->due_ns = now + one->calm_ns;
     if (ms >= 0 && ms < one->calm_ns / 1000000)
         one->due_ns = now + ms * 1000000;
@@ -60,9 +78,9 @@ static leat_bytes limit(const leat_topic *t, const leat_retention *r,
 
 leat_code leat__ripe_send(leat__ripe *r, leat_conn *c, leat_error *err)
 {
-    static const char *const words[] = { "bodies", "large", "later", "laters",
-                                         "since" };
-    enum { KEYS = 6 };
+    static const char *const words[] = { "bodies", "large", "later",
+                                         "laters", "since", "dlq" };
+    enum { KEYS = 7 };
     leat_topic *t = r->topic;
     leat_retention kept;
     leat__key keys[KEYS];
@@ -76,7 +94,7 @@ leat_code leat__ripe_send(leat__ripe *r, leat_conn *c, leat_error *err)
                        r->partition, words[i - 1], NULL);
     for (int i = 0; i < KEYS; i++)
         views[i] = leat__key_bytes(&keys[i]);
-    const leat_bytes args[] = { leat_str(MOST), leat_str(BYTES),
+    const leat_bytes args[] = { leat_str(RIPE_MOST), leat_str(RIPE_BYTES),
                                 limit(t, &kept, large),
                                 leat__arg_int(maxlen, kept.lossy_maxlen) };
     r->soon_ns = INT64_MAX;

@@ -94,8 +94,6 @@ static int64_t lag(const part *p, int64_t added)
 static void take_in(part *p, const leat_reply *r)
 {
     int64_t v[6];
-    if (leat_reply_len(r) != 6)
-        return;
     leat_reply_iter it = leat_reply_each(r);
     for (size_t i = 0; i < 6; i++)
         v[i] = leat_reply_int(leat_reply_step(&it));
@@ -114,7 +112,11 @@ static void on_sample(void *arg, const leat_reply *r, const leat_error *e)
 {
     part *p = arg;
     consumer *c = p->c;
+    leat_error odd;
     c->sampling--;
+    e = leat__reply_odd(r, e, "[iiiiii]", "a sample", &odd);
+    if (e == &odd)
+        leat__drive_failed(c, e, "measuring a partition");
     if (!e && p->window && !p->gone && p->sample_epoch == leat__part_epoch(p))
         take_in(p, r);
     if (c->sampling == 0)

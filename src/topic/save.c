@@ -138,7 +138,9 @@ static void saved(saving *s, const leat_reply *r)
 static void on_saved(void *arg, const leat_reply *r, const leat_error *e)
 {
     saving *s = arg;
+    leat_error odd;
     s->part->saves--;
+    e = leat__reply_odd(r, e, "i|[i(t)]", "a save", &odd);
     if (e)
         failed(s, e);
     else

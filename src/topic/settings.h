@@ -14,8 +14,9 @@ enum {
     LEAT__LEASE_MOST_MS = 86400000
 };
 
-/* Fill in the defaults; LEAT_EINVAL for what makes no sense. */
-leat_code leat__settings_init(leat_group_settings *s, leat_error *err);
+/* LEAT_EINVAL for what makes no sense; and the defaults for what is unset. */
+leat_code leat__settings_check(const leat_group_settings *s, leat_error *err);
+void leat__settings_fill(leat_group_settings *s);
 
 /* Of a member's options, and into them. */
 leat_group_settings leat__settings_of(const leat_topic_source_opts *o);
@@ -23,13 +24,14 @@ void leat__settings_apply(const leat_group_settings *s,
                           leat_topic_source_opts *o);
 
 /* The fields of the group's hash: names and values in turn, whose text is in
- * `text`. */
+ * `text`; of what is unset "". */
 void leat__settings_pairs(const leat_group_settings *s,
                           leat_bytes pairs[2 * LEAT__SETTINGS],
                           char text[LEAT__SETTINGS][LEAT__SETTING_TEXT]);
 const char *leat__settings_name(size_t i);
 
-/* One field; false: it is none, or a newer version's, and *s stays as it is. */
+/* One field; false: it is none, out of range or a newer version's, and *s stays
+ * as it is. */
 bool leat__settings_read(leat_group_settings *s, const char *name,
                          leat_bytes value);
 

@@ -82,15 +82,9 @@ static leat__step *step_of(handed *h, leat__step_what what, uint32_t n,
 
 static uint64_t lane_of_log(const part *p, const handed *h)
 {
-    switch (p->order) {
-    case LEAT_ORDER_PARTITION:
-        return LEAT__LANE_STAR;
-    case LEAT_ORDER_KEY:
-        return h->entry->lane;
-    case LEAT_ORDER_NONE:
-        break;
-    }
-    return 0;
+    return p->order == LEAT_ORDER_PARTITION ? LEAT__LANE_STAR
+           : p->order == LEAT_ORDER_KEY     ? h->entry->lane
+                                            : 0;
 }
 
 /* Its lane has one fewer out, if it stands still. */
@@ -255,7 +249,7 @@ static void failed(handed *h, int64_t since_ns)
         bury(h, &f, failures, since_ns);
         return;
     }
-    if (c->opts.retry.re_add && again(h, failures, delay, since_ns))
+    if (c->opts.retry.re_add == LEAT_YES && again(h, failures, delay, since_ns))
         return;
     leat__step *s = step_of(h, LEAT__STEP_KEEP, h->d.attempt - h->again,
                             failures);

@@ -4,14 +4,24 @@
 #include "message/sink.h"
 #include "base/mem.h"
 #include "topic/lanes.h"
+#include "topic/standing.h"
 
 #define DELAY_MOST (INT64_C(36525) * 24 * 60 * 60 * 1000)
+
+/* Is it this process's, and is there such a topic? */
+static leat_code check(const leat_topic *t, leat_error *err)
+{
+    leat_code rc = leat__topic_own(t, err);
+    return rc == LEAT_OK && leat__standing_of(t) != LEAT__TOPIC_THERE
+               ? leat__standing_refuse(t, err)
+               : rc;
+}
 
 static leat_code publish(leat_topic *t, const uint32_t *partition,
                          const leat_msg *m, size_t n, leat_published_fn *fn,
                          void *arg, leat_error *err)
 {
-    leat_code rc = leat__topic_own(t, err);
+    leat_code rc = check(t, err);
     if (rc != LEAT_OK)
         return rc;
     leat__producer *p = atomic_load_explicit(&t->producer,
@@ -50,7 +60,7 @@ leat_code leat_topic_publish_later(leat_topic *t, const leat_msg *m,
                                    int64_t delay_ms, leat_published_fn *fn,
                                    void *arg, leat_error *err)
 {
-    leat_code rc = leat__topic_own(t, err);
+    leat_code rc = check(t, err);
     if (rc != LEAT_OK)
         return rc;
     if (delay_ms < 0 || delay_ms > DELAY_MOST)

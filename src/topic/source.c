@@ -11,7 +11,9 @@
 #include "redis/client.h"
 #include "redis/script.h"
 #include "topic/consumer.h"
+#include "topic/identity.h"
 #include "topic/retry.h"
+#include "topic/standing.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -427,6 +429,7 @@ static leat_code check_start(char *start, size_t room, leat_error *err)
 
 static leat_code check_opts(const leat_topic_source_opts *o, leat_error *err)
 {
+    const leat_group_settings asked = leat__settings_of(o);
     leat_code rc = check_range("batch", o->batch, 1, BATCH_MAX, err);
     if (rc == LEAT_OK)
         rc = check_range("max_in_flight", o->max_in_flight, 1, IN_FLIGHT_MAX,
@@ -435,18 +438,13 @@ static leat_code check_opts(const leat_topic_source_opts *o, leat_error *err)
         rc = check_range("max_partitions", o->max_partitions, 0,
                          LEAT_PARTITIONS_MAX, err);
     if (rc == LEAT_OK)
-        rc = check_range("lease_ms", o->lease_ms, LEAT__LEASE_LEAST_MS,
-                         LEAT__LEASE_MOST_MS, err);
-    if (rc == LEAT_OK)
         rc = check_range("block_ms", o->block_ms, 1, 86400000, err);
     if (rc == LEAT_OK)
         rc = check_range("drain_ms", o->drain_ms, 1, 86400000, err);
     if (rc == LEAT_OK)
         rc = check_range("metric_labels", o->metric_labels, 0,
                          LEAT_LABEL_PARTITION | LEAT_LABEL_CONSUMER, err);
-    if (rc == LEAT_OK && (unsigned)o->order > LEAT_ORDER_NONE)
-        rc = leat__fail(err, LEAT_EINVAL, "order %d is none", (int)o->order);
-    return rc;
+    return rc == LEAT_OK ? leat__settings_check(&asked, err) : rc;
 }
 
 static void fill_opts(consumer *c, const leat_topic_source_opts *given)
@@ -456,7 +454,6 @@ static void fill_opts(consumer *c, const leat_topic_source_opts *given)
         *o = *given;
     o->batch = o->batch ? o->batch : BATCH;
     o->max_in_flight = o->max_in_flight ? o->max_in_flight : IN_FLIGHT;
-    o->lease_ms = o->lease_ms ? o->lease_ms : LEAT__LEASE_MS;
     o->block_ms = o->block_ms ? o->block_ms : BLOCK_MS;
     o->drain_ms = o->drain_ms ? o->drain_ms : DRAIN_MS;
     c->log = o->log.fn ? o->log : c->topic->opts.log;
@@ -529,14 +526,47 @@ static leat_code init_machine(consumer *c, const leat__nonce *self, bool stable,
     return c->machine ? LEAT_OK : LEAT_ENOMEM;
 }
 
-/* What the members of the group share is the group's from here on. */
-static leat_code enter(consumer *c, const leat_topic_source_opts *asked,
-                       leat_error *err)
+/* It may be another topic by now than the one that was opened. */
+static leat_code look(consumer *c, leat_error *err)
 {
-    const leat_group_settings mine = leat__settings_of(&c->opts);
-    leat_code rc = leat__group_join(c->topic, c->group, &mine, &c->facts, err);
-    if (rc == LEAT_OK && asked)
-        rc = leat__settings_agree(asked, &c->facts.set, c->topic->name,
+    leat_topic *t = c->topic;
+    if (!t->meta.legacy)
+        (void)leat__retention_look(t);
+    if (leat__standing_lost(t)) {
+        leat__standing_restore_wait(t);
+        (void)leat__retention_look(t);
+    }
+    c->incarnations = atomic_load(&t->incarnations);
+    leat__standing_u(t, c->topic_u);
+    return leat__standing_of(t) == LEAT__TOPIC_THERE
+               ? LEAT_OK
+               : leat__standing_refuse(t, err);
+}
+
+/* Its maker may have died, or is not through, or made it just now. */
+static leat_code make_whole(consumer *c, leat_error *err)
+{
+    leat__topic_at at;
+    leat_code rc = leat__topic_at_init(&at, c->client, c->topic->name,
+                                       c->topic->prefix, err);
+    at.meta.marked = false;
+    if (rc == LEAT_OK)
+        rc = leat__topic_mark(&at, err);
+    return rc == LEAT_OK ? look(c, err) : rc;
+}
+
+/* What the members of the group share is the group's from here on. */
+static leat_code enter(consumer *c, leat_error *err)
+{
+    leat_group_settings mine = leat__settings_of(&c->opts);
+    leat__settings_fill(&mine);
+    leat_code rc = look(c, err);
+    if (rc == LEAT_OK)
+        rc = leat__group_join(c->topic, c->group, &mine, &c->facts, err);
+    if (rc == LEAT_ESTALE && (rc = make_whole(c, err)) == LEAT_OK)
+        rc = leat__group_join(c->topic, c->group, &mine, &c->facts, err);
+    if (rc == LEAT_OK)
+        rc = leat__settings_agree(&c->opts, &c->facts.set, c->topic->name,
                                   c->group, err);
     if (rc == LEAT_OK)
         leat__settings_apply(&c->facts.set, &c->opts);
@@ -581,11 +611,9 @@ static leat_code init(consumer *c, const char *group,
     if (rc == LEAT_OK)
         rc = check_opts(&c->opts, err);
     if (rc == LEAT_OK)
-        rc = leat__retry_init(&c->opts.retry, err);
-    if (rc == LEAT_OK)
         rc = check_start(c->start, sizeof c->start, err);
     if (rc == LEAT_OK)
-        rc = enter(c, o, err);
+        rc = enter(c, err);
     if (rc == LEAT_OK)
         rc = init_memory(c, err);
     if (rc == LEAT_OK)

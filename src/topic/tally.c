@@ -14,6 +14,7 @@
  * that nobody knows.
  */
 #include "topic/tally.h"
+#include "redis/shape.h"
 
 enum {
     COUNT_MAX = 10000,      /* entries read to count, in one partition  */
@@ -72,6 +73,9 @@ static leat_code count_page(walk *w, bool *more, leat_error *err)
                   leat__position_format(w->to, until), leat_str("COUNT"),
                   leat_str("100")),
         NULL, &r, err);
+    if (code == LEAT_OK)
+        code = leat__reply_want(r, LEAT__SHAPE_ENTRIES, LEAT_EPROTO, "XRANGE",
+                                err);
     if (code != LEAT_OK)
         return code;
     size_t n = leat_reply_len(r);

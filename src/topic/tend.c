@@ -19,6 +19,9 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "metrics/metrics.h"
+#include "topic/standing.h"
+
+#include <string.h>
 
 #define MS_NS     INT64_C(1000000)
 #define OFTEN_NS  (1000 * MS_NS) /* or as often as the member is quick: */
@@ -73,6 +76,7 @@ leat_code leat__tend_open(consumer *c, leat_error *err)
                               .prefix = c->topic->prefix,
                               .name = c->topic->name,
                               .meta = c->topic->meta };
+    memcpy(t->at.meta.u, c->topic_u, sizeof c->topic_u);
     int64_t beat = c->opts.lease_ms * MS_NS / 3;
     t->often_ns = beat / OF_A_BEAT < OFTEN_NS ? beat / OF_A_BEAT : OFTEN_NS;
     t->policy_ns = beat < LEAT__RETENTION_NS ? beat : LEAT__RETENTION_NS;
@@ -178,6 +182,10 @@ static void on_trimmed(void *arg, const leat_reply *r, const leat_error *e)
     p->tend_ns = leat__now_ns() + SELDOM * t->often_ns;
     if (!e && leat__trim_read(r, &t->names, &got, &why) != LEAT_OK)
         e = &why;
+    if (e && e->code == LEAT_ESTALE) {
+        leat__tend_hurry(c);
+        return;
+    }
     if (e) {
         leat__drive_failed(c, e, "trimming");
         return;
@@ -293,6 +301,18 @@ static void trim_some(consumer *c, const leat__trim_how *how, int64_t now_ns)
         if (ready(c->owned[i], now_ns) && !send_trim(c->owned[i], how) &&
             !c->clustered)
             return;
+}
+
+void leat__tend_anew(consumer *c)
+{
+    memcpy(c->tend->at.meta.u, c->topic_u, sizeof c->topic_u);
+    c->tend->names_ns = 0;
+}
+
+void leat__tend_hurry(consumer *c)
+{
+    leat__standing_hurry(c->topic);
+    c->tend->next_ns = 0;
 }
 
 void leat__tend_step(consumer *c, int64_t now_ns)

@@ -4,6 +4,7 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "topic/identity.h"
 #include "topic/lanes.h"
 
 #include <stdio.h>
@@ -50,6 +51,9 @@ static leat_code none_there(leat_client *c, const char *prefix,
                           "there is a stream '%s', which is opened as a topic "
                           "of one partition",
                           name);
+    rc = leat__topic_whole(name, &m, err);
+    if (rc != LEAT_OK)
+        return rc;
     (void)leat__topic_list(c, prefix, name, NULL); /* its maker may have died */
     return leat__fail(err, LEAT_EEXIST,
                       "there is a topic '%s' with %u partitions", name,
@@ -75,6 +79,8 @@ leat_code leat_topic_create(leat_client *c, const char *name,
                             .partitioner = s.partitioner,
                             .retention = s.retention };
     if (rc == LEAT_OK)
+        rc = leat__incarnation_new(m.u, err);
+    if (rc == LEAT_OK)
         rc = leat__topic_make(c, s.prefix, name, &m, false, &m, &made, err);
     if (rc != LEAT_OK)
         return rc;
@@ -82,9 +88,13 @@ leat_code leat_topic_create(leat_client *c, const char *name,
         return leat__fail(err, LEAT_EEXIST,
                           "topic '%s' was made by another at the same time",
                           name);
-    if (leat__topic_list(c, s.prefix, name, &e) != LEAT_OK)
+    const leat__topic_at at = {
+        .client = c, .prefix = s.prefix, .name = name, .meta = m
+    };
+    if (leat__topic_mark(&at, &e) != LEAT_OK ||
+        leat__topic_list(c, s.prefix, name, &e) != LEAT_OK)
         return leat__fail(err, LEAT_EUNKNOWN,
-                          "topic '%s' was made, but is not listed until "
+                          "topic '%s' was made, but is not whole until "
                           "somebody opens it: %.100s",
                           name, e.msg);
     return LEAT_OK;
@@ -129,13 +139,18 @@ static leat_code find(leat_topic *t, leat_error *err)
     bool made;
     leat_code rc = leat__topic_lookup(t->client, t->prefix, t->name, &t->meta,
                                       &e);
-    const leat__topic_meta as = { .partitions = (uint32_t)t->opts.partitions,
-                                  .partitioner = t->opts.partitioner,
-                                  .retention = t->opts.retention };
-    if (rc == LEAT_ENOENT && t->opts.auto_create)
-        return leat__topic_make(t->client, t->prefix, t->name, &as, true,
-                                &t->meta, &made, err);
-    if (rc != LEAT_OK && err)
+    leat__topic_meta as = { .partitions = (uint32_t)t->opts.partitions,
+                            .partitioner = t->opts.partitioner,
+                            .retention = t->opts.retention };
+    if (rc == LEAT_OK)
+        return leat__topic_whole(t->name, &t->meta, err);
+    if (rc == LEAT_ENOENT && t->opts.auto_create) {
+        rc = leat__incarnation_new(as.u, err);
+        return rc == LEAT_OK ? leat__topic_make(t->client, t->prefix, t->name,
+                                                &as, true, &t->meta, &made, err)
+                             : rc;
+    }
+    if (err)
         *err = e;
     return rc;
 }
@@ -163,11 +178,19 @@ static void compare(const leat_topic *t, const leat_topic_opts *asked)
                   t->name);
 }
 
-/* The topic works without being listed: a full server, or one that lets us only
- * read, is no reason not to open it. */
+/* Messages go to it and come from it though it is not listed, or lacks an id:
+ * a full server, or one that lets us only read, is no reason not to open it. */
 static void enter(leat_topic *t)
 {
     leat_error e;
+    const leat__topic_at at = { .client = t->client,
+                                .prefix = t->prefix,
+                                .name = t->name,
+                                .meta = t->meta };
+    if (leat__topic_mark(&at, &e) != LEAT_OK)
+        leat__log(&t->opts.log, LEAT_LOG_WARN,
+                  "topic '%s' may lack its id beside some logs: %s", t->name,
+                  e.msg);
     if (!t->meta.legacy &&
         leat__topic_list(t->client, t->prefix, t->name, &e) != LEAT_OK)
         leat__log(&t->opts.log, LEAT_LOG_WARN,

@@ -16,12 +16,14 @@
 #include "topic/trim.h"
 #include "base/mem.h"
 #include "redis/script.h"
+#include "redis/shape.h"
+#include "topic/identity.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIXED_KEYS = 4, FIXED_ARGS = 9 };
+enum { FIXED_KEYS = 5, FIXED_ARGS = 10 };
 
 /* ---- names ------------------------------------------------------------ */
 
@@ -116,7 +118,9 @@ leat_code leat__trim_names_read(leat__trim_names *n, const leat_reply *r,
                                 leat_error *err)
 {
     leat__trim_names new = { 0 };
-    leat_code rc = add_groups(&new, n, r, err);
+    leat_code rc = leat__reply_want(r, "[(t)]", LEAT_EPROTO, "SMEMBERS", err);
+    if (rc == LEAT_OK)
+        rc = add_groups(&new, n, r, err);
     for (size_t i = n->groups; rc == LEAT_OK && i < n->all; i++)
         if (!among_groups(&new, n->list[i].text))
             rc = add(&new, &n->list[i], err);
@@ -168,6 +172,7 @@ static void add_keys(words *w, const leat__topic_at *t, uint32_t partition,
         leat__key_cursor(k++, p, t->name, legacy, partition, group);
         leat__key_lease(k++, p, t->name, legacy, partition, group);
     }
+    leat__key_id(k++, t, partition);
     w->nkeys = (size_t)(k - w->keys);
     for (size_t i = 0; i < w->nkeys; i++)
         w->argv[i] = leat__key_bytes(&w->keys[i]);
@@ -179,7 +184,8 @@ static leat_bytes number_or_none(char text[LEAT__NUMBER], int64_t v)
 }
 
 static leat_code send_words(leat_conn *c, words *w, const leat__trim_names *n,
-                            const leat__trim_how *how, bool legacy,
+                            const leat__trim_how *how,
+                            const leat__topic_meta *meta,
                             const leat_send_opts *o, leat_error *err)
 {
     char text[FIXED_ARGS][LEAT__NUMBER];
@@ -192,10 +198,11 @@ static leat_code send_words(leat_conn *c, words *w, const leat__trim_names *n,
     args[i++] = leat__arg_int(text[2], how->abandoned_ms);
     args[i++] = leat_str(LEAT__LEASE_KEEP);
     args[i++] = leat__arg_int(text[3], how->most);
-    args[i++] = leat_str(how->force ? "force" : legacy ? "others" : "");
+    args[i++] = leat_str(how->force ? "force" : meta->legacy ? "others" : "");
     args[i++] = leat__arg_int(text[4], (int64_t)n->groups);
     for (size_t k = 0; k < n->named; k++)
         args[i++] = leat_str(n->list[k].text);
+    args[i++] = leat_str(meta->u);
     return leat__script_send(
         c, how->bulk ? &leat__script_topic_trim : &leat__script_topic_trim60,
         w->argv, w->nkeys, args, i, o, err);
@@ -214,7 +221,7 @@ leat_code leat__trim_send(leat_conn *c, const leat__topic_at *t,
     leat_code rc = LEAT_ENOMEM;
     if (w.argv) {
         add_keys(&w, t, partition, n);
-        rc = send_words(c, &w, n, how, t->meta.legacy, o, err);
+        rc = send_words(c, &w, n, how, &t->meta, o, err);
     }
     leat__free(w.argv);
     leat__free(w.keys);
@@ -254,12 +261,15 @@ leat_code leat__trim_read(const leat_reply *r, leat__trim_names *n,
 {
     *out = (leat__trim_result){ .wait_ms = -1 };
     const leat_reply *first = leat_reply_at(r, 0);
-    if (first && leat_bytes_eq(leat_reply_bytes(first), leat_str("?"))) {
+    if (leat_bytes_eq(leat_reply_bytes(first), leat_str("?")) &&
+        leat__reply_fits(r, "[(t)]")) {
         out->asks = true;
         return read_others(r, n, err);
     }
-    if (leat_reply_len(r) < FACTS)
-        return leat__fail(err, LEAT_EPROTO, "the trim was answered strangely");
+    leat_code rc = leat__reply_want(r, "[iiiteene(t)]", LEAT_EPROTO, "a trim",
+                                    err);
+    if (rc != LEAT_OK)
+        return rc;
     leat_bytes holder = leat_reply_bytes(leat_reply_at(r, 3));
     leat_bytes wait = leat_reply_bytes(leat_reply_at(r, 6));
     out->taken = leat_reply_int(first);

@@ -9,6 +9,8 @@
 #include "base/mem.h"
 #include "redis/scan.h"
 #include "redis/script.h"
+#include "redis/shape.h"
+#include "topic/identity.h"
 #include "topic/trim.h"
 
 #include <string.h>
@@ -46,6 +48,8 @@ static leat_code count_range(const run *x, uint32_t partition,
                                     leat__arg_int(n, COUNT_PIECE) };
         rc = leat__script_call(x->conn, &leat__script_topic_count, &key, 1,
                                args, 3, &r, err);
+        if (rc == LEAT_OK)
+            rc = leat__reply_want(r, "[iei]", LEAT_EPROTO, "a count", err);
         if (rc != LEAT_OK)
             break;
         *out += leat_reply_int(leat_reply_at(r, 0));
@@ -92,8 +96,8 @@ static void on_answer(void *arg, const leat_reply *r, const leat_error *e)
         (void)leat__trim_read(r, a->names, &a->got, &a->err);
 }
 
-static leat_code call(run *x, uint32_t partition, leat__trim_result *out,
-                      leat_error *err)
+static leat_code call_once(run *x, uint32_t partition, leat__trim_result *out,
+                           leat_error *err)
 {
     answer a = { .names = &x->names };
     leat_code rc = LEAT_OK;
@@ -120,6 +124,18 @@ static leat_code call(run *x, uint32_t partition, leat__trim_result *out,
     }
     *out = a.got;
     return rc;
+}
+
+static leat_code call(run *x, uint32_t partition, leat__trim_result *out,
+                      leat_error *err)
+{
+    leat__key id;
+    leat_code rc = call_once(x, partition, out, err);
+    if (rc != LEAT_ESTALE)
+        return rc;
+    leat__key_id(&id, &x->at, partition);
+    rc = leat__topic_same(&x->at, x->conn, &id, err);
+    return rc == LEAT_OK ? call_once(x, partition, out, err) : rc;
 }
 
 /* ---- one partition ---------------------------------------------------- */

@@ -38,7 +38,7 @@
 
 #define RETRY_NS INT64_C(50000000)
 
-enum { OURS, FIRST, LAST, BEGINNING, CURSOR, DELETED, FACTS };
+enum { OURS, FIRST, LAST, BEGINNING, CURSOR, DELETED };
 
 /* ---- prints ----------------------------------------------------------- */
 
@@ -145,14 +145,13 @@ static void tell(part *p, const leat_reply *r)
 
 static void judge(part *p, const leat_reply *r)
 {
-    bool whole = leat_reply_len(r) == FACTS;
-    bool ours = whole && leat_reply_int(leat_reply_at(r, OURS)) == 1;
-    bool same = whole && same_log(p, r);
+    bool ours = leat_reply_int(leat_reply_at(r, OURS)) == 1;
+    bool same = same_log(p, r);
     if (ours && same) {
         p->doubtful = false;
         return;
     }
-    if (whole && !same)
+    if (!same)
         tell(p, r);
     leat__member_lost(p, p->verify_epoch);
 }
@@ -160,7 +159,9 @@ static void judge(part *p, const leat_reply *r)
 static void on_verified(void *arg, const leat_reply *r, const leat_error *e)
 {
     part *p = arg;
+    leat_error odd;
     p->verifying = false;
+    e = leat__reply_odd(r, e, "[iedtee]", "a look at our place", &odd);
     if (e) {
         leat__drive_failed(p->c, e, "finding our place");
         leat__verify_doubt(p);

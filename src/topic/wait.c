@@ -143,7 +143,9 @@ static void on_waited(void *arg, const leat_reply *r, const leat_error *e)
 {
     leat__wait *w = arg;
     part *p = w->part;
+    leat_error odd;
     w->out = false;
+    e = leat__reply_odd(r, e, LEAT__SHAPE_READ, "XREAD", &odd);
     if (!e)
         leat__backoff_reset(&w->backoff);
     if (!e && p && leat__part_epoch(p) == w->epoch && !p->doubtful)

@@ -5,8 +5,10 @@ Producers and consumers of queue_run.py; meanwhile consumers are killed, stopped
 for less and for more than the visibility, join and leave every 200 ms; producers
 are killed; the server is killed, stopped, paused, filled up, its clock is moved,
 its scripts are flushed; connections are cut at any byte, held, refused and
-killed.  With --topology sentinel or cluster masters are killed, stopped, parted
-and asked to step back, and slots move.
+killed.  Queues are altered, purged, removed and made again, and dead letters
+redriven.  With --topology sentinel or cluster masters are killed, stopped, parted
+and asked to step back, slots move, and clocks are seconds apart; always in class
+3, since queues do not find out what a lesser one loses.
 
 At the end all is healed.  What was acknowledged to a producer had its effect;
 what had it twice was received twice, under another receipt each time.  One
@@ -42,7 +44,7 @@ PROCESSES = (
     Many.kill_consumer, Many.kill_consumer_for_ever, Many.kill_half,
     Many.pause_consumer, Many.pause_consumer_long, Many.come_and_go,
     Many.kill_producer, Many.flush_scripts, Many.kill_clients,
-    Many.cut_command, Many.steal_reaper)
+    Many.cut_command, Many.steal_reaper, Many.fill_memory, Many.part_clocks)
 SERVERS = {
     "sentinel": (Many.kill_master, Many.kill_master, Many.stop_master,
                  Many.pause_master, Many.ask_failover, Many.kill_sentinel,
@@ -64,12 +66,14 @@ def more_options(p):
     p.add_argument("--only", help="one fault, again and again")
 
 
+LEAST_SECONDS = 12
+CARE = ("alter_queue", "stop_producer", "purge_queue", "remove_queue")
+
+
 def decks(o):
-    # Who is purged becomes no dead letter.
-    care = (Many.alter_queue, Many.stop_producer) + \
-        (() if o.poison else (Many.purge_queue,))
-    care = tuple(getattr(One if o.topology == "single" else Many, f.__name__)
-                 for f in care)
+    names = CARE + (("redrive_queue",) if o.poison else ())
+    care = tuple(getattr(One if o.topology == "single" else Many, name)
+                 for name in names)
     found = (ON_ONE + care,) if o.topology == "single" else \
         (SERVERS[o.topology], PROCESSES + care)
     if o.only:
@@ -86,7 +90,9 @@ def harm(run, o):
     for calm, fault, long, numbers in deals(o.seed, *decks(o)):
         spent += calm + long
         passed = time.monotonic() - run.started
-        if (spent if o.topology == "single" else passed) >= o.seconds:
+        if passed >= (o.seconds if o.topology != "single" else
+                      max(o.seconds, LEAST_SECONDS)) or \
+                (o.topology == "single" and spent >= o.seconds):
             return
         run.rest(calm)
         run.do(fault, long, numbers)

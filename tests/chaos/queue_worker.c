@@ -14,6 +14,7 @@
  *   count=N         end after so many (0: at SIGTERM)
  *   rate=N          a second at most (0: as fast as it goes)
  *   size=N          bytes of a body, at least
+ *   large=N         one in N has a body of 50,000 bytes (0: none)
  *   batch=N         sent at once (1)
  *   given=1         the message's id is its number; else the library's
  *   later=MS        each is delayed, by any time up to this (0: none is)
@@ -38,10 +39,12 @@
  *   poison=N flaky=N reject=N crash=N max=N   see worker.h
  *
  * All: queue=NAME, queues=N (then NAME-0 ..., and a key belongs to key mod N),
- * fifo=1, visibility=MS, ttl=MS, receives=N (until it is a dead letter),
- * no_reaper=1, answer=MS (the client's timeout), durability=N replicas=N,
- * log=LEVEL, exist=1 (the queue is not made), led=1: says "ready" on stdout and
- * ends when its stdin does.  of=N rate=N: of a redrive.
+ * names=A,B... (N of them, instead), again=1 (whoever finds a queue removed
+ * waits for the next of its name), fifo=1, visibility=MS, ttl=MS, receives=N
+ * (until it is a dead letter), no_reaper=1, answer=MS (the client's timeout),
+ * durability=N replicas=N, log=LEVEL, exist=1 (the queue is not made), led=1:
+ * says "ready" on stdout and ends when its stdin does.  of=N rate=N: of a
+ * redrive.
  *
  * The places of the failpoints: received, before_effect, after_effect,
  * after_settle.
@@ -49,6 +52,7 @@
  * SIGTERM ends it in order.  Exit 0: all is well; 1: it cannot work; 3: it
  * could not end so.
  */
+#include "pool/pool.h"
 #include "queue/source.h"
 #include "support/failpoint.h"
 #include "support/wait.h"
@@ -62,13 +66,20 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST = 100, QUEUES = 64, NAME_SIZE = 80, BODY_SIZE = 1 << 16 };
+enum {
+    MOST = 100,
+    QUEUES = 64,
+    NAME_SIZE = 80,
+    BODY_SIZE = 1 << 16,
+    LARGE = 50000
+};
 
 static struct {
-    const char *queue, *api, *ack;
+    const char *queue, *names, *api, *ack;
     worker_link link;
-    int64_t queues, fifo, visibility, ttl, receives, no_reaper, led, exist;
-    int64_t key, keys, count, rate, size, given, later, of;
+    int64_t queues, fifo, visibility, ttl, receives, no_reaper, led, exist,
+        again;
+    int64_t key, keys, count, rate, size, large, given, later, of;
     int64_t batch, wait, hide, in_flight, threads, work, slow, slow_ms, busy,
         hold, delay;
     worker_fates fates;
@@ -86,6 +97,7 @@ static struct {
 
 static const worker_option options[] = {
     { "queue", &o.queue, NULL },
+    { "names", &o.names, NULL },
     { "api", &o.api, NULL },
     { "ack", &o.ack, NULL },
     { "queues", NULL, &o.queues },
@@ -100,11 +112,13 @@ static const worker_option options[] = {
     { "log", NULL, &o.link.log },
     { "led", NULL, &o.led },
     { "exist", NULL, &o.exist },
+    { "again", NULL, &o.again },
     { "key", NULL, &o.key },
     { "keys", NULL, &o.keys },
     { "count", NULL, &o.count },
     { "rate", NULL, &o.rate },
     { "size", NULL, &o.size },
+    { "large", NULL, &o.large },
     { "given", NULL, &o.given },
     { "later", NULL, &o.later },
     { "of", NULL, &o.of },
@@ -165,7 +179,14 @@ static leat_queue *open_queue(leat_client *c, const char *name)
 
 static void name_queue(char name[NAME_SIZE], int64_t i)
 {
-    if (o.queues == 1)
+    const char *p = o.names;
+    for (int64_t k = 0; p && k < i; k++)
+        p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL;
+    if (o.names && !p)
+        worker_die("names", NULL);
+    if (o.names)
+        snprintf(name, NAME_SIZE, "%.*s", (int)strcspn(p, ","), p);
+    else if (o.queues == 1)
         snprintf(name, NAME_SIZE, "%s", o.queue);
     else
         snprintf(name, NAME_SIZE, "%s-%lld", o.queue, (long long)i);
@@ -209,9 +230,11 @@ static leat_msg pack(parcel *p, int64_t key)
     leat_msg m = { .key = leat_str(p->key), .body = leat_mem(p->body, n) };
     if (o.given)
         m.id = leat_str(p->text);
-    if (o.size > n && o.size < BODY_SIZE) {
-        memset(p->body + n, 'x', (size_t)(o.size - n));
-        m.body.n = (size_t)o.size;
+    int64_t size = o.large && worker_delay(p->id, o.large) == 0 ? LARGE
+                                                                : o.size;
+    if (size > n && size < BODY_SIZE) {
+        memset(p->body + n, 'x', (size_t)(size - n));
+        m.body.n = (size_t)size;
     }
     return m;
 }
@@ -441,9 +464,10 @@ static void *receive_all(void *arg)
                                   .wait_ms = o.wait,
                                   .visibility_ms = o.hide },
             &e);
-        if (!b && e.code == LEAT_ENOENT)
+        if (!b && e.code == LEAT_ENOENT && !o.again)
             break; /* removed */
-        if (!b && !e.retriable && e.code != LEAT_EUNKNOWN)
+        if (!b && !e.retriable && e.code != LEAT_ENOENT &&
+            e.code != LEAT_EUNKNOWN)
             worker_die("receive", &e);
         if (!b) {
             wait_nap(5);
@@ -506,8 +530,8 @@ static leat_verdict run_one(leat_ctx *x, void *arg)
     return answer(x, &v);
 }
 
-/* The runner's own, which is told first. */
-static leat__settled_fn *runners;
+/* The runner's own, which is told as well. */
+static _Atomic(leat__settled_fn *) runners;
 
 /* What was acknowledged, and is so on the server. */
 static void on_settled_too(void *arg, const leat_delivery *d,
@@ -519,7 +543,16 @@ static void on_settled_too(void *arg, const leat_delivery *d,
                 .receives = leat_delivery_attempt(d) };
     if (slot->verdict == LEAT__SETTLE_ACK)
         tell(LEDGER_SETTLED, &v, e ? (uint64_t)e->code : LEAT_OK, 0);
-    runners(arg, d, e);
+    atomic_load (&runners)(arg, d, e);
+}
+
+/* Between it and what it asked for: a single store, whatever threads run. */
+static void listen_too(leat_source *s, leat__settled_fn *fn)
+{
+    if (s->on_settled == fn)
+        return;
+    atomic_store(&runners, s->on_settled);
+    __atomic_store_n(&s->on_settled, fn, __ATOMIC_SEQ_CST);
 }
 
 static leat_run *start_runner(leat_queue *q)
@@ -535,11 +568,21 @@ static leat_run *start_runner(leat_queue *q)
     leat_run *r = leat_run_start(s, run_one, NULL, &opts, &e);
     if (!r)
         worker_die("run", &e);
-    /* Between it and what it asked for: a single store, whatever threads
-     * run. */
-    runners = s->on_settled;
-    __atomic_store_n(&s->on_settled, on_settled_too, __ATOMIC_SEQ_CST);
+    listen_too(s, on_settled_too);
     return r;
+}
+
+/* Whose queue was removed ends; with the next of its name it begins anew. */
+static void begin_anew(leat_run **r, int64_t i)
+{
+    leat_run_stats v;
+    leat_error e = { 0 };
+    leat_run_stats_get(*r, &v);
+    if (!o.again || !v.failed)
+        return;
+    if (leat_run_stop(*r, WORKER_END_MS, &e) != LEAT_ENOENT)
+        worker_die("the source failed", &e);
+    *r = start_runner(queues[i]);
 }
 
 static int consume_by_runners(void)
@@ -549,6 +592,11 @@ static int consume_by_runners(void)
     leat_error e = { 0 };
     for (int64_t i = 0; i < o.queues; i++)
         r[i] = start_runner(queues[i]);
+    while (o.again && !worker_stopping) {
+        for (int64_t i = 0; i < o.queues; i++)
+            begin_anew(&r[i], i);
+        wait_nap(50);
+    }
     await_end();
     for (int64_t i = 0; i < o.queues; i++)
         if (leat_run_stop(r[i], WORKER_END_MS, &e) == LEAT_ETIMEOUT)
@@ -558,13 +606,39 @@ static int consume_by_runners(void)
 
 /* ---- by a pool -------------------------------------------------------- */
 
-/* Its deliveries are its own: of the receipt nothing is known here. */
+static visit pool_visit(const leat_delivery *d)
+{
+    leat_bytes receipt = ((const pool_slot *)d)->receipt;
+    return (visit){ .id = number_of(leat_delivery_msg(d)),
+                    .receipt = ledger_hash(receipt.p, receipt.n) >> 16,
+                    .receives = leat_delivery_attempt(d) };
+}
+
+static void on_pool_settled(void *arg, const leat_delivery *d,
+                            const leat_error *e)
+{
+    visit v = pool_visit(d);
+    if (((const pool_slot *)d)->verdict <= POOL_COMMITTED)
+        tell(LEDGER_SETTLED, &v, e ? (uint64_t)e->code : LEAT_OK, 0);
+    atomic_load (&runners)(arg, d, e);
+}
+
+/* The pool's source is its own: the first message leads to it. */
+static pthread_once_t listening = PTHREAD_ONCE_INIT;
+static leat_source *pools;
+
+static void listen_to_pool(void)
+{
+    listen_too(pools, on_pool_settled);
+}
+
 static leat_verdict pool_one(leat_ctx *x, void *arg)
 {
     const leat_delivery *d = leat_ctx_delivery(x);
-    visit v = { .id = number_of(leat_ctx_msg(x)),
-                .receives = leat_delivery_attempt(d) };
+    visit v = pool_visit(d);
     (void)arg;
+    __atomic_store_n(&pools, d->source, __ATOMIC_SEQ_CST);
+    pthread_once(&listening, listen_to_pool);
     return answer(x, &v);
 }
 
@@ -593,6 +667,7 @@ static int consumer(leat_client *c, const char *dir, const char *role)
     int code = strcmp(o.api, "direct") == 0 ? consume_directly()
                : strcmp(o.api, "run") == 0  ? consume_by_runners()
                                             : consume_by_pool(c);
+    worker_write(book, LEDGER_END, (ledger_record){ 0 });
     ledger_close(book);
     return code;
 }

@@ -6,7 +6,9 @@ write down what they do.  Meanwhile consumers are killed and come back under the
 same name or another, are stopped for less and for more than their lease, join
 and leave every 200 ms; producers are killed; the server is killed, stopped,
 paused, its clock is moved, its scripts are flushed; connections are cut at any
-byte, held, refused and killed.
+byte, held, refused and killed.  An operator pauses, seeks, trims, alters; groups
+join under retention, a group and a topic are removed and made again, members ask
+for other settings (operator_cards.py); one message in a hundred is large.
 
 A command that was on its way when its sender gave up may land behind the
 sender's next: its outcome was unknown, and so is its place.  The logs are looked
@@ -39,18 +41,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from chaos import FAULTS, Rig, finish, options, say  # noqa: E402
 from harm import OneServer  # noqa: E402
-from operator_cards import CARDS, Operator  # noqa: E402
+from operator_cards import TopicOperator, cards_of  # noqa: E402
 from topic_many import many_options, on_many  # noqa: E402
-from topic_run import GROUP, PARTITIONS, Run, deals  # noqa: E402
+from topic_run import (GROUP, PARTITIONS, WRONG, Run,  # noqa: E402
+                       deals)
 from topic_policies import BAD, Policies  # noqa: E402
 from topics import OWNER, unfenced  # noqa: E402
 
-ENTRIES = ("local out = {} for _, e in ipairs(redis.call('XRANGE', KEYS[1], "
-           "'-', '+')) do out[#out + 1] = e[1] out[#out + 1] = e[2][6] end "
-           "return out")
 
-
-class One(Operator, OneServer, Run):
+class One(TopicOperator, OneServer, Run):
     """On one server that keeps what it acknowledged."""
 
     def __init__(self, rig, policies=None):
@@ -63,13 +62,6 @@ class One(Operator, OneServer, Run):
         self.cut_off()
         for i in r.sample(range(PARTITIONS), 3):
             self.redis.ask(f"DEL leat:{{orders/{i}}}:lease:billing")
-
-    # The end.
-
-    def written(self, partition):
-        flat = self.redis.ask_all(
-            f'EVAL "{ENTRIES}" 1 leat:{{orders/{partition}}}:log')
-        return zip(flat[::2], flat[1::2])
 
 
 # Come and go twice: it is what groups are made for.
@@ -84,6 +76,9 @@ DECK = (
     One.fill_memory)
 
 
+LEAST_SECONDS = 12
+
+
 def schedule(seed, seconds, deck):
     """Follows from its arguments alone."""
     spent = 0.0
@@ -94,10 +89,14 @@ def schedule(seed, seconds, deck):
         yield calm, fault, long, numbers
 
 
-def harm(run, faults):
+def harm(run, seconds, faults):
+    """As many of these as there is time for: some cards wait for much.  A
+    short run is as long as it takes."""
     run.started = time.monotonic()
     run.works()
     for calm, fault, long, numbers in faults:
+        if time.monotonic() - run.started > max(seconds, LEAST_SECONDS):
+            break
         run.rest(calm)
         run.do(fault, long, numbers)
     return run.end()
@@ -109,9 +108,7 @@ def policies_of(o):
 
 
 def deck_of(o):
-    """With an operator, unless handlers fail: what a seek brings again would
-    be judged by its fate once more."""
-    deck = DECK + (() if o.policies else CARDS)
+    deck = DECK + cards_of(One, o.policies)
     deck = tuple(f for f in deck if o.only in (None, f.__name__))
     return deck or sys.exit(f"no fault {o.only}")
 
@@ -119,7 +116,7 @@ def deck_of(o):
 def faults_of(run):
     bad = tuple(k for k in FAULTS if k != "duplicated") + (
         "shared", "repeated", "unsettled", "misplaced", "written_twice",
-        "back", "fell") + (BAD if run.policies else ())
+        "back", "fell") + WRONG + (BAD if run.policies else ())
     if run.policies and run.policies.order == "none":
         bad = tuple(k for k in bad if k != "reordered")
     return bad
@@ -128,7 +125,8 @@ def faults_of(run):
 def on_one(o):
     with Rig() as rig:
         run = One(rig, policies_of(o))
-        again = harm(run, schedule(o.seed, o.seconds, deck_of(o)))
+        again = harm(run, o.seconds,
+                     schedule(o.seed, o.seconds, deck_of(o)))
         verdict = run.judge(o.seed)
         if run.policies:
             run.policies.judge(run, verdict)

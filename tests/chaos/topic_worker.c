@@ -16,6 +16,7 @@
  *   window=N        sent and unconfirmed (64)
  *   republish=N     bytes held to be published again after a loss (0)
  *   later=MS        each is delayed, by any time up to this (0: none is)
+ *   large=N         one in N has a body that is kept beside the log (0: none)
  *
  * A consumer writes down each delivery, effect, outcome of a settlement and
  * change of ownership, with partition and fence.
@@ -28,7 +29,7 @@
  *   threads=N       of the runner (4); 0: receive, settle and flush in a loop
  *   max=N           times a message is handed out before it is a dead letter
  *   delay=MS        before the first retry (0: the library's), most_delay=MS;
- *   jitter=0        so long exactly
+ *   jitter=0        so long exactly; 2: as the group has it, like order=any
  *   fail_key=N      messages of this key fail while there is a file
  *   fail_file=PATH
  *
@@ -49,7 +50,7 @@
  * after_settle (settled, perhaps not sent), after_flush (surely sent).
  *
  * SIGTERM ends it in order.  Exit 0: all is well; 1: it cannot work; 3: it
- * could not end so.
+ * could not end so; 4: the group has other settings than this member asks for.
  */
 #include "message/source.h"
 #include "support/failpoint.h"
@@ -64,13 +65,19 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BATCH = 64, KEY_SIZE = 32, WHY_SIZE = 256 };
+enum {
+    BATCH = 64,
+    KEY_SIZE = 32,
+    WHY_SIZE = 256,
+    LARGE = 70000, /* bytes: more than a log keeps itself */
+    REFUSED = 4
+};
 
 static struct {
     const char *topic, *group, *name, *order, *fail_file;
     worker_link link;
     int64_t partitions, led;
-    int64_t key, keys, count, rate, timeout, window, republish, later;
+    int64_t key, keys, count, rate, timeout, window, republish, later, large;
     int64_t lease, drain, block, in_flight, batch, work, limit, threads;
     int64_t delay, most_delay, jitter, fail_key;
     worker_fates fates;
@@ -114,6 +121,7 @@ static const worker_option options[] = {
     { "log", NULL, &o.link.log },
     { "republish", NULL, &o.republish },
     { "later", NULL, &o.later },
+    { "large", NULL, &o.large },
     { "key", NULL, &o.key },
     { "keys", NULL, &o.keys },
     { "count", NULL, &o.count },
@@ -237,6 +245,22 @@ static void find_partitions(leat_topic *t)
     }
 }
 
+/* It begins with the number.  Where it is kept beside the log the message's id
+ * is the number, too: whoever reads the log finds it there. */
+static leat_msg message_of(uint64_t id, const char *key, char body[64])
+{
+    static char large[LARGE];
+    int n = snprintf(body, 64, "%llu", (unsigned long long)id);
+    leat_msg m = { .key = leat_str(key), .body = leat_str(body) };
+    if (o.large && worker_delay(id, o.large) == 0) {
+        memset(large, ' ', LARGE);
+        memcpy(large, body, (size_t)n);
+        m.body = leat_mem(large, LARGE);
+        m.id = leat_str(body);
+    }
+    return m;
+}
+
 static void publish(leat_topic *t, int64_t i)
 {
     char key[KEY_SIZE], body[64];
@@ -244,9 +268,8 @@ static void publish(leat_topic *t, int64_t i)
     uint64_t number = (uint64_t)(o.key + i);
     uint64_t id = number << 32 | ++last_seq[i];
     name_key(key, i);
-    snprintf(body, sizeof body, "%llu", (unsigned long long)id);
     note(LEDGER_ATTEMPT, id);
-    leat_msg m = { .key = leat_str(key), .body = leat_str(body) };
+    leat_msg m = message_of(id, key, body);
     void *arg = (void *)(uintptr_t)id;
     leat_code rc = o.later ? leat_topic_publish_later(t, &m,
                                                       worker_delay(id, o.later),
@@ -415,28 +438,33 @@ static void on_assign(void *arg, leat_assign what, uint32_t partition,
 
 static leat_source *join_group(leat_topic *t)
 {
-    leat_topic_source_opts opts = { .name = *o.name ? o.name : NULL,
-                                    .order = strcmp(o.order, "key") == 0
-                                                 ? LEAT_ORDER_KEY
-                                             : strcmp(o.order, "none") == 0
-                                                 ? LEAT_ORDER_NONE
-                                                 : LEAT_ORDER_PARTITION,
-                                    .batch = (int)o.batch,
-                                    .max_in_flight = (int)o.in_flight,
-                                    .lease_ms = o.lease,
-                                    .block_ms = o.block,
-                                    .drain_ms = o.drain,
-                                    .retry = { .max_attempts = (int)o.fates.max,
-                                               .delay_ms = o.delay,
-                                               .max_delay_ms = o.most_delay,
-                                               .no_jitter = !o.jitter },
-                                    .on_assign = on_assign };
+    leat_topic_source_opts opts = {
+        .name = *o.name ? o.name : NULL,
+        .order = strcmp(o.order, "key") == 0    ? LEAT_ORDER_KEY
+                 : strcmp(o.order, "none") == 0 ? LEAT_ORDER_NONE
+                 : strcmp(o.order, "any") == 0  ? LEAT_ORDER_UNSET
+                                                : LEAT_ORDER_PARTITION,
+        .batch = (int)o.batch,
+        .max_in_flight = (int)o.in_flight,
+        .lease_ms = o.lease,
+        .block_ms = o.block,
+        .drain_ms = o.drain,
+        .retry = { .max_attempts = (int)o.fates.max,
+                   .delay_ms = o.delay,
+                   .max_delay_ms = o.most_delay,
+                   .jitter = o.jitter > 1 ? LEAT_UNSET
+                             : o.jitter   ? LEAT_YES
+                                          : LEAT_NO },
+        .on_assign = on_assign
+    };
     int64_t end = wait_now_ms() + WORKER_OPEN_MS;
     leat_error e = { 0 };
     for (;;) {
         leat_source *s = leat_topic_source(t, o.group, &opts, &e);
         if (s)
             return s;
+        if (e.code == LEAT_EINVAL)
+            _exit(REFUSED);
         worker_again_or_die("source", &e, end);
     }
 }

@@ -247,15 +247,19 @@ def running(t):
 
     m.dev("fuzz", "x")
     fuzz = m.tree / "build-fuzz/tests/fuzz"
-    m.stub("fuzz-resp", '#!/bin/sh\necho "args $*" >&2\n', fuzz)
+    m.stub("fuzz-resp", '#!/bin/sh\necho "args $*" >&2\n'
+           'echo "stat::number_of_executed_units: 4711" >&2\n', fuzz)
     m.stub("fuzz-url", "#!/bin/sh\nfor a; do case $a in -artifact_prefix=*)"
            " touch ${a#*=}crash-1;; esac; done; exit 77\n", fuzz)
     (m.tree / "tests/fuzz/corpus/resp").mkdir(parents=True)
     m.dev("fuzz", "resp", "--seconds", "5")
+    log = m.tree / "build-fuzz/log/resp"
     t.case("a fuzz target writes to the build, reads the corpus",
-           m.code == 0 and "-max_total_time=5" in m.err and
-           "build-fuzz/corpus/resp tests/fuzz/corpus/resp" in m.err,
+           m.code == 0 and "-max_total_time=5" in log.read_text() and
+           "build-fuzz/corpus/resp tests/fuzz/corpus/resp" in log.read_text(),
            m.story())
+    t.case("at the end it is told how often each was run",
+           m.out.split()[-3:] == ["resp", "4711", "-"], m.story())
     m.dev("fuzz")
     t.case("every target runs, and a crash shows its input",
            m.code == 1 and "fuzzing resp for 60 s" in m.err and

@@ -101,7 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     s.mark = id_of(head);
     s.settled = cut(&rest, '\n');
     s.attempts = rest;
-    leat__window *w = leat__window_new(CAP, (leat_order)(n % 3), NULL);
+    leat__window *w = leat__window_new(CAP, (leat_order)(n % 3 + 1), NULL);
     check(w);
     if (leat__window_load(w, &s, &err) == LEAT_OK) {
         write_and_read_again(w);

@@ -266,13 +266,16 @@ static void one_that_came_meanwhile_is_not_overrun(void **state)
         leat_str("leat:{t/0}:lease:g"), leat_str("leat:{t/0}:cur:g"),
         leat_str("leat:{t/0}:log"),     leat_str("leat:{t/0}:kept:g"),
         leat_str("leat:{t/0}:due:g"),   leat_str("leat:{t/0}:lane:g"),
-        leat_str("leat:{t/0}:joined")
+        leat_str("leat:{t/0}:joined"),  leat_str("leat:{t/0}:id")
     };
+    char id[64];
+    redis_text(server, id, sizeof id, "GET leat:{t/0}:id");
     const leat_bytes args[] = { leat_str("end"),     leat_str(""),
                                 leat_str("g"),       leat_str(""),
                                 leat_str("1000000"), leat_str("channel"),
-                                leat_str(""),        leat_str("") };
-    must(leat__script_call(c, &leat__script_admin_seek, keys, 7, args, 8, &r,
+                                leat_str(""),        leat_str(""),
+                                leat_str(id) };
+    must(leat__script_call(c, &leat__script_admin_seek, keys, 8, args, 9, &r,
                            err));
     assert_text(leat_reply_at(r, 0), "0");
     assert_text(leat_reply_at(r, 1), A);

@@ -115,7 +115,7 @@ static void what_a_consumer_put_by_is_shown_and_dropped(void **state)
                                    .retry = { .backoff = LEAT_BACKOFF_FIXED,
                                               .delay_ms = 3600000,
                                               .max_delay_ms = 3600000,
-                                              .no_jitter = true } });
+                                              .jitter = LEAT_NO } });
     leat_delivery *d = next_of(s);
     assert_body(d, "1");
     assert_int_equal(leat_delivery_fail(d, "no luck"), LEAT_OK);
@@ -236,6 +236,27 @@ static void long_lists_are_read_page_by_page(void **state)
     assert_int_equal(n, MANY);
 }
 
+/* One of a lane is due at a time, the first. */
+static void assert_due(const char *id)
+{
+    char score[64];
+    assert_int_equal(redis_int(server, "ZCARD leat:{t/1}:due:g"), 1);
+    redis_text(server, score, sizeof score, "ZSCORE leat:{t/1}:due:g %s", id);
+    assert_string_not_equal(score, "");
+}
+
+static void what_comes_before_the_first_of_its_lane_is_due(void **state)
+{
+    (void)state;
+    put_some_by();
+    move(5, "done", "2000-0", 3, 3, 0, "", "");
+    assert_due("3000-0");
+    move(6, "keep", "1000-0", 1, 1, 0, "late", "00000000000000aa");
+    assert_due("1000-0");
+    move(7, "done", "1000-0", 1, 1, 0, "", "");
+    assert_due("3000-0");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +266,7 @@ int main(void)
         admin_test(attempts_that_the_cursor_tells_are_shown),
         admin_test(a_page_that_cannot_be_is_refused),
         admin_test(long_lists_are_read_page_by_page),
+        admin_test(what_comes_before_the_first_of_its_lane_is_due),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

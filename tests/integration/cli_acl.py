@@ -8,7 +8,8 @@ import json
 import pathlib
 import sys
 
-from cli_help import Home, Redis, equal, exits, run
+from cli_help import Home, Redis, equal, exits, run, wait_for
+from cli_status import SECONDS, Sentinel, Tcp
 
 LOW = ["~leat:*", "&leat:*", "+@all", "-@dangerous", "-@admin"]
 PASSWORD = "one-for-all"
@@ -20,6 +21,7 @@ class Place:
     def __init__(self):
         self.home = Home()
         self.server = Redis(self.home)
+        self.url = self.server.url
 
     def close(self):
         self.server.close()
@@ -39,7 +41,7 @@ class Place:
         return "leat-" + role
 
     def run(self, user, *words, code=0, stdin=None):
-        env = {"LEAT_URL": self.server.url, "LEAT_USER": user,
+        env = {"LEAT_URL": self.url, "LEAT_USER": user,
                "LEAT_PASSWORD": PASSWORD}
         p = self.home.run(*words, env=env, stdin=stdin)
         exits(p, code)
@@ -53,6 +55,34 @@ class Place:
         self.server.call("ACL", "LOG", "RESET")
         asked = {b"info", b"config|get", b"role", b"client|kill"}
         return {(why, what) for why, what in found if what not in asked}
+
+
+class ClusterPlace(Place):
+    """A cluster of one node: what clusters alone are asked is asked."""
+
+    def __init__(self):
+        self.home = Home()
+        self.server = Tcp(cluster=True)
+        self.url = f"redis+cluster://127.0.0.1:{self.server.port}"
+        equal(self.server.call("CLUSTER", "ADDSLOTS", *range(16384)), "+OK")
+        wait_for(lambda: b"cluster_state:ok" in
+                 self.server.call("CLUSTER", "INFO"), SECONDS)
+
+
+class SentinelPlace(Place):
+    """A master that a sentinel names; the sentinel itself asks for no user."""
+
+    def __init__(self):
+        self.home = Home()
+        self.server = Tcp()
+        self.watch = Sentinel(self.server)
+        self.url = f"redis+sentinel://127.0.0.1:{self.watch.port}/mymaster"
+        wait_for(lambda: self.home.run("ping", "-c", "1", "-u", self.url)
+                 .returncode == 0, SECONDS)
+
+    def close(self):
+        self.watch.close()
+        super().close()
 
 
 # ---- the work of each role ----------------------------------------------
@@ -137,6 +167,21 @@ def each_role_does_its_work(p):
     looks(p, operator)
     operates(p, operator)
     equal({what for what in p.refusals() if what[1] != b"t"}, set())
+
+
+def elsewhere(place):
+    try:
+        each_role_does_its_work(place)
+    finally:
+        place.close()
+
+
+def each_role_does_its_work_on_a_cluster(p):
+    elsewhere(ClusterPlace())
+
+
+def each_role_does_its_work_behind_sentinels(p):
+    elsewhere(SentinelPlace())
 
 
 def a_role_may_be_bound_to_names(p):

@@ -177,24 +177,69 @@ def an_alter_of_a_group_changes_only_what_is_given(b):
 
 def a_member_that_asks_for_other_settings_is_told_how_to_change_them(b):
     read_all(b, 1)
-    for words, setting, option in (
-            (["--order", "key"], "order partition, this member asks for key",
-             "--order"),
-            (["--max-attempts", "9"], "attempts 5, this member asks for 9",
-             "--max-attempts"),
-            (["--max-attempts", "0"], "attempts 5, this member asks for -1",
-             "--max-attempts"),
-            (["--backoff", "exponential:3s"],
-             "delay 1000, this member asks for 3000", "--backoff")):
+    for words, has, asks in (
+            (["--order", "key"], "order partition", "key"),
+            (["--max-attempts", "9"], "max-attempts 5", "9"),
+            (["--max-attempts", "0"], "max-attempts 5", "no limit"),
+            (["--backoff", "exponential:3s..1m"], "backoff exponential:1s..1m",
+             "exponential:3s..1m"),
+            (["--backoff", "fixed:1500ms,nojitter"],
+             "backoff exponential:1s..1m", "fixed:1500ms,nojitter")):
         p = b.consume("-q", *words)
         exits(p, 64)
-        assert f"group 'g' has {setting}" in p.err, p.err
-        assert f"'leat group alter orders g {option}'" in p.err, p.err
+        assert (f"group 'g' has {has}, this member asks for {asks}: leave it "
+                "out, or change it for all: leat group alter orders g "
+                f"{' '.join(words)}\n") in p.err, p.err
         exits(alter(b, *words), 0)
         exits(b.consume("-q", *words), 0)
         exits(alter(b, "--order", "partition", "--max-attempts", "5",
                     "--backoff", "exponential:1s..60s"), 0)
         equal(settings(b), USUAL)
+
+
+def a_member_that_asks_for_a_default_by_name_is_refused(b):
+    read_all(b, 1)
+    exits(alter(b, "--order", "key", "--backoff", "fixed:5s,nojitter"), 0)
+    for words, says in ((["--order", "partition"], "order key"),
+                        (["--backoff", "fixed:5s"],
+                         "backoff fixed:5s,nojitter"),
+                        (["--backoff", "exponential:5s,nojitter"],
+                         "backoff fixed:5s,nojitter")):
+        p = b.consume("-q", *words)
+        exits(p, 64)
+        assert f"group 'g' has {says}, this member asks for" in p.err, p.err
+    exits(b.consume("-q"), 0)
+    exits(b.consume("-q", "--order", "key", "--backoff", "fixed:5s,nojitter"),
+          0)
+
+
+def re_add_is_altered_like_the_rest(b):
+    read_all(b, 1)
+    for word, is_on in (("yes", True), ("no", False)):
+        exits(alter(b, "--re-add", word), 0)
+        equal(settings(b), (*USUAL[:7], is_on))
+    exits(alter(b, "--re-add", "perhaps"), 64)
+
+
+def of_two_alters_at_once_neither_undoes_the_other(b):
+    read_all(b, 1)
+    for n in range(10, 30):
+        both = [b.start("group", "alter", "orders", "g", *words) for words in
+                (["--lease", f"{n}s"], ["--max-attempts", str(n)])]
+        for p in both:
+            ended(p, 0)
+        equal(settings(b), (n * 1000, "partition", n, *USUAL[3:]))
+
+
+def an_alter_with_an_id_leaves_another_group_alone(b):
+    read_all(b, 1)
+    own = b.json("group", "info", "orders", "g")["id"]
+    p = alter(b, "--lease", "9s", "--id", "0123456789abcdef")
+    exits(p, 1)
+    assert "group info orders g shows the id" in p.err, p.err
+    equal(settings(b), USUAL)
+    exits(alter(b, "--lease", "9s", "--id", own), 0)
+    equal(settings(b), (9000, *USUAL[1:]))
 
 
 def settings_that_cannot_be_are_refused(b):
@@ -220,6 +265,28 @@ def a_group_of_an_earlier_version_shows_neither_id_nor_settings(b):
     b.server.call("SADD", "leat:{orders}:groups", "g")
     equal(settings(b), (None,) * len(SETTINGS))
     equal(b.json("group", "info", "orders", "g")["id"], None)
+
+
+# ---- members --------------------------------------------------------------
+
+def lives(box):
+    """Partitions of each life of a name, the first life first."""
+    members = box.json("group", "members", "orders", "g")
+    return [m["partitions"] for m in sorted(members, key=lambda m: m["born"])]
+
+
+def a_named_member_that_leaves_takes_its_killed_lives_along(b):
+    read_all(b, 1, partitions=3)
+    for n in range(2):
+        member = Member(b, partitions=3)
+        wait_for(lambda: lives(b) == [0] * n + [3], SECONDS)
+        member.p.kill()
+        ended(member.p, -signal.SIGKILL)
+    with Member(b, partitions=3):
+        wait_for(lambda: lives(b) == [0, 0, 3], SECONDS)
+    equal(lives(b), [])
+    equal(b.server.call("EXISTS", "leat:{orders}:beats:g"), 0)
+    exits(b.run("group", "rm", "orders", "g", "--yes"), 0)
 
 
 # ---- pausing --------------------------------------------------------------
@@ -483,7 +550,7 @@ def every_verb_explains_itself_and_completes(b):
         equal(b.good("group", verb, "--help").out, text)
     text = b.good("help", "group", "alter").out
     for option in ("--lease TIME", "--order ORDER", "--max-attempts N",
-                   "--backoff HOW"):
+                   "--backoff HOW", "--re-add HOW", "--id ID"):
         assert option in text, text
     assert "--id ID" in b.good("help", "group", "rm").out
     offered = b.good("__complete", "group", "").out

@@ -85,8 +85,9 @@ class Bench:
     def lag(self, group="g", topic="orders"):
         return self.json("group", "info", topic, group)["lag"]
 
-    def answer(self, question, word, *args):
-        """On a terminal, to this question; the exit code."""
+    def answer(self, question, word, *args, before=None):
+        """On a terminal, to this question; the exit code.  `before` is called
+        when it is asked."""
         pid, fd = pty.fork()
         if pid == 0:
             os.execve(LEAT, [LEAT, *args],
@@ -94,6 +95,8 @@ class Bench:
         text = b""
         while question.encode() not in text:
             text += os.read(fd, 4096)    # ends by an error if it ends
+        if before:
+            before()
         os.write(fd, word.encode() + b"\n")
         try:
             while os.read(fd, 4096):

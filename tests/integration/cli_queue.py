@@ -578,6 +578,19 @@ def what_drops_messages_asks_first(b):
     equal(b.json("queue", "ls"), [])
 
 
+def the_queue_that_the_question_was_about_is_removed(b):
+    """Another one is made before it is answered."""
+    def replace():
+        b.ok("rm", "jobs", "--yes")
+        b.ok("create", "jobs", "-q")
+        b.put("b", "c")
+
+    b.put("a")
+    equal(b.answer("remove queue jobs with 1 message", "y", "queue", "rm",
+                   "jobs", before=replace), 1)
+    equal(b.counts(), [2, 0, 0, 0])
+
+
 def namespaces_do_not_meet(b):
     b.ok("create", "jobs", "-N", "game", "-q")
     b.put("there", options=["-N", "game"])

@@ -55,7 +55,10 @@ def damaged_urls():
         f"redis://h?p%61ssword={CANARY}",
         f"redis://h?sentinel%5Fpassword={CANARY}",
         f"redis://u:a@{CANARY}@h", f"redis://u:a/{CANARY}@h",
-        f"rediz://u:{CANARY}@h", f"redis:/h?auth_token={CANARY}",
+        f"redis://u:{CANARY}", f"redis://u:{CANARY}/0",
+        f"redis://:{CANARY}?timeout=1s", f"redis://h:1,u:{CANARY}",
+        f"redis://[::1]:{CANARY}",
+        f"rediss+sentinel://u:/{CANARY}", f"rediz://u:{CANARY}@h", f"redis:/h?auth_token={CANARY}",
         "redis://h?" + "&".join(["password=abc"] * 40) + f"&pass={CANARY}",
     ]
 
@@ -158,6 +161,27 @@ def no_secret_is_among_a_programs_arguments_and_variables(h):
                   env.get("LEAT_URL") == server.url)
     finally:
         server.close()
+
+
+def an_embedded_server_and_its_guardian_keep_no_secret(h):
+    d = os.path.join(h.dir, "own")
+    env = {"LEAT_PASSWORD": CANARY, "REDISCLI_AUTH": CANARY, "OTHER": "stays",
+           "LEAT_URL": f"redis://u:{CANARY}@127.0.0.1:1"}
+    exits(h.run("up", "-u", f"embedded://{d}", env=env), 0)
+    try:
+        with open(os.path.join(d, "guardian.pid")) as f:
+            guardian = f.read().split()[0]
+        with open(f"/proc/{guardian}/task/{guardian}/children") as f:
+            pids = [guardian, *f.read().split()]
+        equal(len(pids), 2)
+        for pid in pids:
+            with open(f"/proc/{pid}/environ", "rb") as f:
+                text = f.read()
+            assert CANARY.encode() not in text, text
+            # The server itself writes its title over what it was given.
+            assert pid != guardian or b"OTHER=stays" in text, text
+    finally:
+        h.run("down", "-u", f"embedded://{d}")
 
 
 def an_editor_gets_no_secret(h):

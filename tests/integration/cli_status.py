@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -51,6 +52,11 @@ class Sentinel:
         self.process = subprocess.Popen(
             ["redis-server", conf, "--sentinel"], executable=binary,
             stdout=subprocess.DEVNULL)
+
+    def says(self, line):
+        with socket.create_connection(("127.0.0.1", self.port), SECONDS) as s:
+            s.sendall(line.encode() + b"\r\n")
+            return s.recv(100).decode()
 
     def close(self):
         self.process.terminate()
@@ -198,6 +204,35 @@ def the_servers_behind_a_sentinel_are_shown(h, s):
         equal(sorted(got["nodes"]), sorted([
             f"127.0.0.1:{master.port} master",
             f"127.0.0.1:{replica.port} replica of 127.0.0.1:{master.port}"]))
+        equal((got["failover"], got["sentinel_epoch"]), ("none", 0))
+        equal(status(h, master)["sentinel_epoch"], None)
+    finally:
+        watch.close()
+        replica.close()
+        master.close()
+
+
+def a_failover_that_sentinels_led_is_shown_by_their_epoch(h, s):
+    master, replica = Tcp("--appendonly", "yes"), Tcp("--appendonly", "yes")
+    replica.call("REPLICAOF", "127.0.0.1", master.port)
+    watch = Sentinel(master)
+    try:
+        url = f"redis+sentinel://127.0.0.1:{watch.port}/mymaster"
+
+        def look(epoch):
+            p = h.run("status", "-u", url, "-o", "json")
+            got = json.loads(p.out) if p.returncode == 0 else {}
+            return got if (got.get("sentinel_epoch") == epoch and
+                           len(got["nodes"]) == 2) else None
+        wait_for(lambda: look(0), 2 * SECONDS)
+        wait_for(lambda: "+OK" in watch.says("SENTINEL FAILOVER mymaster"),
+                 2 * SECONDS)
+        got = wait_for(lambda: look(1), 2 * SECONDS)
+        assert "took over" in got["failover"], got
+        # A server that forgets it: the sentinels still know.
+        replica.call("ACL", "SETUSER", "default", "-info")
+        got = wait_for(lambda: look(1), 2 * SECONDS)
+        assert "the sentinels have replaced a master" in got["failover"], got
     finally:
         watch.close()
         replica.close()

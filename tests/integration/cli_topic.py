@@ -136,6 +136,47 @@ def a_topic_is_removed_only_when_told_twice(b):
     exits(b.run("topic", "rm", "orders", "--yes"), 1)
 
 
+def a_topic_is_removed_by_its_id_and_no_other(b):
+    b.topic(lines=1)
+    first = b.json("topic", "info", "orders")["id"]
+    equal(len(first), 16)
+    rm = ["topic", "rm", "orders", "--yes", "--id"]
+    b.good(*rm, first)
+    exits(b.run(*rm, first), 1)
+    b.topic(lines=2)
+    second = b.json("topic", "info", "orders")["id"]
+    assert first != second, first
+    for more in ((), ("--force",), ("--dry-run",)):
+        p = b.run(*rm, first, *more)
+        exits(p, 1)
+        assert f"has the id '{second}', not '{first}'" in p.err, p.err
+    equal(b.json("topic", "info", "orders")["messages"], 2)
+    b.good(*rm, second)
+
+
+def the_topic_that_the_question_was_about_is_removed(b):
+    """Another one is made before it is answered."""
+    def replace():
+        b.good("topic", "rm", "orders", "--yes")
+        b.topic(lines=2)
+
+    b.topic(lines=1)
+    equal(b.answer("remove topic orders with 1 message and 0 groups? [y/N]",
+                   "y", "topic", "rm", "orders", before=replace), 1)
+    equal(b.json("topic", "info", "orders")["messages"], 2)
+
+
+def a_topic_whose_removal_was_cut_off_is_made_after_it_is_removed(b):
+    b.topic(lines=1)
+    b.server.call("HSET", "leat:topic:orders", "gone", 1)
+    p = b.run("topic", "create", "orders")
+    exits(p, 75)
+    assert "remove it again" in p.err, p.err
+    equal(b.json("topic", "info", "orders")["removing"], True)
+    b.good("topic", "rm", "orders", "--yes")
+    b.topic(lines=1)
+
+
 # ---- sending ------------------------------------------------------------
 
 def ten_thousand_lines_arrive_each_once(b):

@@ -416,6 +416,136 @@ static void a_node_that_is_new_is_used_and_one_that_left_is_not(void **state)
     leat_client_close(c);
 }
 
+/* ---- confined to a route ---------------------------------------------- */
+
+/* The route of a key's slot, waited for: a node may have to be connected to. */
+static uint64_t route_to(leat_conn *conn, const char *key)
+{
+    uint64_t route = 0;
+    int slot = (int)cluster_slot(key);
+    int64_t end = wait_now_ms() + LONG_MS;
+    while ((route = leat__conn_route(conn, slot)) == 0 && wait_now_ms() < end)
+        must(say(conn, "SET", "{elsewhere}", "0", err));
+    assert_true(route != 0);
+    return route;
+}
+
+static void is_refused(leat_code rc, const leat_error *e)
+{
+    assert_true(rc == LEAT_ECONN || rc == LEAT_EREADONLY);
+    assert_true(e->retriable);
+}
+
+static void count_refused(void *arg, const leat_reply *r, const leat_error *e)
+{
+    (void)r;
+    if (e)
+        is_refused(e->code, e);
+    *(int *)arg += e != NULL;
+}
+
+static void a_confined_command_does_not_follow_its_slot(void **state)
+{
+    enum { SENT = 20 };
+    (void)state;
+    leat_error e = { 0 };
+    int refused = 0;
+    struct place p = place_of("confined");
+    const leat_bytes key = leat_str("confined");
+    const leat_bytes incr[] = { leat_str("INCR"), key };
+    const leat_send_opts o = { .fn = count_refused, .arg = &refused };
+    leat_client *c = open_client(url, NULL);
+    leat_conn *conn = lend(c);
+    must(say(conn, "SET", "confined", "1", err));
+    uint64_t route = route_to(conn, "confined");
+    leat__conn_confine(conn, route);
+    must(say(conn, "SET", "confined", "2", err));
+    assert_true(cluster_move(rig, p.slot, p.to));
+    for (int i = 0; i < SENT; i++) /* it is not known yet where they belong */
+        must(leat_conn_send(conn, incr, 2, &o, err));
+    must(leat__script_send(conn, &leat__script_redis_probe, &key, 1, NULL, 0,
+                           &o, err));
+    must(leat_conn_drain(conn, 0, err));
+    assert_int_equal(refused, SENT + 1);
+    is_refused(say(conn, "SET", "confined", "3", &e), &e); /* now it is */
+    assert_int_equal(value_at(p.to, "confined"), 2);
+
+    leat__conn_confine(conn, 0);
+    uint64_t other = route_to(conn, "confined");
+    assert_true(other != route);
+    leat__conn_confine(conn, other);
+    must(say(conn, "SET", "confined", "4", err));
+    leat__conn_confine(conn, 0);
+    must(say(conn, "SET", "confined", "5", err));
+    assert_int_equal(value_at(p.to, "confined"), 5);
+    leat_client_return(c, conn);
+    leat_client_close(c);
+}
+
+/* The same keys, which the other node gets one by one. */
+static void a_confined_command_asks_for_keys_that_are_being_moved(void **state)
+{
+    (void)state;
+    struct place p = place_of("{within}");
+    leat_client *c = open_client(url, NULL);
+    leat_conn *conn = lend(c);
+    must(say(conn, "SET", "{within}a", "1", err));
+    leat__conn_confine(conn, route_to(conn, "{within}a"));
+    assert_true(cluster_move_begin(rig, p.slot, p.from, p.to));
+    assert_true(cluster_move_key(rig, "{within}a", p.from, p.to));
+    must(leat_conn_call(conn,
+                        LEAT_ARGS(leat_str("INCR"), leat_str("{within}a")),
+                        NULL, NULL, err));
+    leat__conn_confine(conn, 0);
+    assert_true(cluster_move_end(rig, p.slot, p.from, p.to));
+    assert_int_equal(value_at(p.to, "{within}a"), 2);
+    leat_client_return(c, conn);
+    leat_client_close(c);
+}
+
+/* The same node, but who knows what it forgot in between? */
+static void a_connection_that_was_made_again_is_another_route(void **state)
+{
+    (void)state;
+    leat_error e = { 0 };
+    struct place p = place_of("again");
+    leat_client *c = open_client(url, NULL);
+    leat_conn *conn = lend(c);
+    must(say(conn, "SET", "again", "1", err));
+    uint64_t route = route_to(conn, "again");
+    redis_do(cluster_node(rig, p.from), "CLIENT KILL TYPE normal SKIPME yes");
+    leat__conn_confine(conn, route);
+    int64_t end = wait_now_ms() + LONG_MS;
+    while (leat__conn_route(conn, (int)p.slot) == route && wait_now_ms() < end)
+        (void)!leat_conn_call(conn,
+                              LEAT_ARGS(leat_str("GET"), leat_str("again")),
+                              NULL, NULL, &e);
+    assert_true(leat__conn_route(conn, (int)p.slot) != route);
+    leat__conn_confine(conn, 0);
+    wait_until(say(conn, "SET", "again", "2", &e) == LEAT_OK, LONG_MS);
+    leat__conn_confine(conn, route);
+    is_refused(say(conn, "SET", "again", "3", &e), &e);
+    assert_int_equal(value_at(p.from, "again"), 2);
+    leat__conn_confine(conn, 0);
+    leat_client_return(c, conn);
+    leat_client_close(c);
+}
+
+static void a_plain_connection_has_one_route_and_is_not_confined(void **state)
+{
+    (void)state;
+    leat_error e;
+    leat_client *c = open_client(url, NULL);
+    leat_conn *conn = leat__client_dial_key(c, leat_str("single"), INT64_MAX,
+                                            &e);
+    assert_non_null(conn);
+    assert_int_equal(leat__conn_route(conn, (int)cluster_slot("single")), 1);
+    leat__conn_confine(conn, 7);
+    must(say(conn, "SET", "single", "1", err));
+    leat__conn_free(conn);
+    leat_client_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -430,6 +560,10 @@ int main(void)
         cmocka_unit_test(a_script_follows_its_key),
         cmocka_unit_test(a_transaction_on_a_slot_that_moved_is_not_done),
         cmocka_unit_test(a_proof_does_not_speak_for_another_node),
+        cmocka_unit_test(a_confined_command_does_not_follow_its_slot),
+        cmocka_unit_test(a_confined_command_asks_for_keys_that_are_being_moved),
+        cmocka_unit_test(a_connection_that_was_made_again_is_another_route),
+        cmocka_unit_test(a_plain_connection_has_one_route_and_is_not_confined),
         cmocka_unit_test(a_node_that_is_new_is_used_and_one_that_left_is_not),
     };
     return cmocka_run_group_tests(tests, start_rig, stop_rig);

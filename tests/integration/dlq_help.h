@@ -196,6 +196,13 @@ static inline leat_dlq *dlq_of(const leat_dlq_opts *o)
 /* Those of a test, of a topic "t" that is made for it. */
 static __attribute__((unused)) leat_dlq *dlq;
 
+/* The topic was made anew, and the handle is of the one before. */
+static inline __attribute__((unused)) void reopen_dlq(void)
+{
+    leat_dlq_close(dlq);
+    dlq = dlq_of(NULL);
+}
+
 static inline void make_dlq(int partitions)
 {
     must(leat_topic_create(

@@ -80,7 +80,7 @@ static leat_reply *due(int partition, const char *group)
     redis_do(server, "HSET %s o n e 1", keys[0]);
     argv[6] = leat_str("n");
     argv[7] = leat_str("1");
-    argv[8] = leat_str("100");
+    argv[8] = leat_str("64");
     argv[9] = leat_str("1000000");
     leat_reply *r = ask(argv, 10);
     redis_do(server, "DEL %s", keys[0]);
@@ -299,6 +299,7 @@ static void keys_of_another_type_lose_nothing(void **state)
         assert_true(redis_flush(server));
         must(leat_topic_create(client, "t",
                                &(leat_topic_spec){ .partitions = PARTS }, err));
+        reopen_dlq();
         bury((grave){ .key = "k", .body = "x", .error = "e" }, id);
         redis_do(server, "SET leat:{t/0}:%s x", keys[i]);
         leat_dlq_move_opts o = { .republish = i >= 2 };
@@ -491,6 +492,7 @@ static void killed_midway_and_run_again_each_is_replayed_once(void **state)
         assert_true(redis_flush(server));
         must(leat_topic_create(client, "t",
                                &(leat_topic_spec){ .partitions = PARTS }, err));
+        reopen_dlq();
         bury_in_all(1000);
         int before = connections();
         pid_t pid = fork_replayer();

@@ -316,10 +316,12 @@ static void many_partitions_share_their_proofs(void **state)
         "CONFIG", "*2\r\n$11\r\nappendfsync\r\n$8\r\neverysec\r\n"             \
     }
 #define NILS4 "$-1\r\n$-1\r\n$-1\r\n$-1\r\n"
+#define NILS3 "$-1\r\n$-1\r\n$-1\r\n"
 #define SMALL_TALK                                                             \
     { "EVALSHA", "$16\r\n1763200000000000\r\n" },                              \
         { "XAUTOCLAIM", "-NOGROUP none\r\n" },                                 \
-        { "HMGET", "*12\r\n" NILS4 NILS4 NILS4 }, { "TYPE", "+stream\r\n" },   \
+        { "HMGET", "*15\r\n" NILS4 NILS4 NILS4 NILS3 },                        \
+        { "TYPE", "+stream\r\n" },                                             \
     {                                                                          \
         "XADD", "$5\r\n100-7\r\n"                                              \
     }

@@ -613,9 +613,71 @@ static void fewer_of_a_fifo_queue_come_back_at_once(void **state)
     leat_queue_close(q);
 }
 
+/* ---- redriven --------------------------------------------------------- */
+
+static void the_reason_of_a_death_goes_with_the_redrive(void **state)
+{
+    (void)state;
+    int64_t n = 0;
+    leat_queue *q = queue_of("orders", NULL);
+    send_text(q, "x");
+    leat_queue_batch *b = take_one(q);
+    must(leat_queue_reject(q, item(b)->receipt, "no", err));
+    redisReply *r = redis_raw(server, "KEYS leat:*:orders:why");
+    assert_int_equal(r->elements, 1);
+    freeReplyObject(r);
+    must(leat_queue_redrive(q, NULL, &n, err));
+    r = redis_raw(server, "KEYS leat:*:orders:why");
+    assert_int_equal(r->elements, 0);
+    freeReplyObject(r);
+    leat_queue_batch_free(b);
+    leat_queue_close(q);
+}
+
+/* ---- what the server refuses for now ---------------------------------- */
+
+static void replicas_wanted(const char *n)
+{
+    redisReply *r = redis_raw(server, "CONFIG SET min-replicas-to-write %s", n);
+    assert_true(r && r->type == REDIS_REPLY_STATUS);
+    freeReplyObject(r);
+}
+
+/* Also where a script looks at each message before it takes one. */
+static void a_receive_without_replicas_may_be_tried_again(void **state)
+{
+    const leat_queue_opts kinds[] = { { .max_receives = 3 },
+                                      { .ttl_ms = 600000 },
+                                      { .fifo = true },
+                                      { .no_reaper = true } };
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char name[16];
+        leat_error e = { 0 };
+        snprintf(name, sizeof name, "kind-%zu", i);
+        leat_queue *q = queue_of(name, &kinds[i]);
+        if (kinds[i].fifo)
+            send_group(q, "g", "x");
+        else
+            send_text(q, "x");
+        replicas_wanted("1");
+        assert_null(leat_queue_receive(q, NULL, &e));
+        replicas_wanted("0");
+        assert_code(e.code, LEAT_EFULL);
+        assert_true(e.retriable);
+        leat_queue_batch *b = take_one(q);
+        assert_item(item(b), "x");
+        ack(q, b);
+        leat_queue_batch_free(b);
+        leat_queue_close(q);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        queue_test(a_receive_without_replicas_may_be_tried_again),
+        queue_test(the_reason_of_a_death_goes_with_the_redrive),
         queue_test(a_large_group_is_purged_whole),
         queue_test(a_removed_queue_leaves_no_group_behind),
         queue_test(what_expires_while_its_queue_is_removed_leaves_nothing),

@@ -235,9 +235,29 @@ static void an_old_queue_is_known_by_when_it_was_made(void **state)
     assert_int_equal(redis_int(server, "EXISTS leat:{q/41}:orders:conf"), 0);
 }
 
+/* Looked at before a question, removed after it, and again after that. */
+static void a_removal_by_id_spares_the_namesake(void **state)
+{
+    char id[LEAT_QUEUE_ID], now[LEAT_QUEUE_ID];
+    (void)state;
+    fill("a dead letter", "a message");
+    must(leat_queue_id(client, "orders", NULL, id, err));
+    const leat_queue_opts o = { .id = id };
+    must(leat_queue_remove(client, "orders", &o, err));
+    assert_int_equal(leat_queue_remove(client, "orders", &o, NULL),
+                     LEAT_ENOENT);
+    replace();
+    must(leat_queue_id(client, "orders", NULL, now, err));
+    assert_string_not_equal(id, now);
+    assert_int_equal(leat_queue_remove(client, "orders", &o, NULL),
+                     LEAT_ESTALE);
+    the_namesake_is_whole();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        proxy_test(a_removal_by_id_spares_the_namesake),
         proxy_test(a_removal_that_is_asked_again_removes_no_namesake),
         proxy_test(what_else_is_asked_again_leaves_a_namesake_alone),
         proxy_test(a_send_that_is_asked_again_goes_to_no_namesake),

@@ -101,10 +101,31 @@ static void a_group_that_waits_for_nothing_goes_on(void **state)
     leat_queue_close(q);
 }
 
+/* More than one call of the script reads. */
+static void what_stands_nowhere_in_a_long_queue_is_found(void **state)
+{
+    (void)state;
+    enum { LONG = 4500 };
+    leat_queue *q = queue_of("l", &(leat_queue_opts){ .no_reaper = true });
+    char key[64];
+    snprintf(key, sizeof key, "leat:{q/%u}:l", leat__queue_shard("l"));
+    send_many(q, 0, LONG);
+    lose(key, LOST);
+    assert_int_equal(stats(q).visible, LONG - LOST);
+
+    leat_queue *with = queue_of("l", NULL);
+    wait_until(stats(with).visible == LONG, LONG_MS);
+    assert_int_equal(stats(with).in_flight, 0);
+    assert_int_equal(stats(with).requeued, LOST);
+    leat_queue_close(with);
+    leat_queue_close(q);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         queue_test(what_stands_nowhere_is_found_and_nothing_else),
+        queue_test(what_stands_nowhere_in_a_long_queue_is_found),
         queue_test(a_group_that_waits_for_nothing_goes_on),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

@@ -293,6 +293,41 @@ static void what_was_in_flight_at_a_blow_may_come_again(void **state)
     ledger_close(other);
 }
 
+/* Of a server that was replaced: what was saved just before went with it. */
+static void
+only_what_was_saved_meanwhile_may_be_lost_with_a_server(void **state)
+{
+    bench *b = *state;
+    ledger *other = half_saved(b);
+    wait_nap(2);
+    ledger_record r = { .seq = 1, .fence = (uint64_t)wait_now_ns() };
+    at_place(b->consumer, LEDGER_SETTLED, 10, 1, 0);
+    r.detail = (uint64_t)wait_now_ns();
+    assert_true(ledger_write(b->producer, LEDGER_STRIKE, r));
+    wait_nap(2);
+    at_place(b->consumer, LEDGER_SETTLED, 9, 1, 0);
+    handle(other, 10, 2);
+    assert_check(b, "--bounded", 0, "\"repeated\": 0}");
+    handle(other, 9, 2); /* it was saved afterwards */
+    assert_check(b, "--bounded", 1, "\"repeated\": 1}");
+    handle(other, 5, 2); /* and this one before */
+    assert_check(b, "--bounded", 1, "\"repeated\": 2}");
+    ledger_close(other);
+}
+
+static void a_blow_after_the_outcome_is_told_excuses_nothing(void **state)
+{
+    bench *b = *state;
+    ledger *other = half_saved(b);
+    for (uint64_t id = 6; id <= 10; id++)
+        at_place(b->consumer, LEDGER_SETTLED, id, 1, LEAT_EUNKNOWN);
+    wait_nap(2);
+    strike(b, 0, 0);
+    handle(other, 10, 2);
+    assert_check(b, "--bounded", 1, "\"repeated\": 1}");
+    ledger_close(other);
+}
+
 static void what_comes_again_twice_needs_two_blows(void **state)
 {
     bench *b = *state;
@@ -311,9 +346,9 @@ static void a_drain_that_saves_nothing_is_caught(void **state)
 {
     bench *b = *state;
     ledger *other = half_saved(b);
+    strike(b, 0, 0);
     at_place(b->consumer, LEDGER_OWNER, 0, 1, LEAT_REVOKED);
     ledger_add(b->consumer, LEDGER_END, 0, 0, 0);
-    strike(b, 0, 0); /* afterwards */
     for (uint64_t id = 6; id <= 10; id++)
         handle(other, id, 2);
     assert_check(b, "--bounded", 1, "\"repeated\": 5}");
@@ -532,6 +567,8 @@ int main(int argc, char **argv)
         T(an_effect_below_the_fence_is_refused),
         T(one_fence_under_two_processes_is_caught),
         T(what_was_in_flight_at_a_blow_may_come_again),
+        T(only_what_was_saved_meanwhile_may_be_lost_with_a_server),
+        T(a_blow_after_the_outcome_is_told_excuses_nothing),
         T(what_comes_again_twice_needs_two_blows),
         T(a_drain_that_saves_nothing_is_caught),
         T(who_lost_its_place_was_struck),

@@ -1,98 +1,26 @@
 """Scripts that the server refuses to carry on with.
 
-Every script that changes something is run on the states of aof_cuts.py, which
-gives each its cases: at maxmemory, where commands that need memory are refused
-until something was written; with one of its keys after the other holding
-something of another type, as if somebody else had written there; and by a user
-who may not use one after the other of its commands.  A script that fails has
-changed nothing: all keys of the server are compared.  One that goes on has lost
-and doubled no message of a queue: whatever has a body stands in one place, once.
+Every script that changes something is run on its cases: at maxmemory, where
+commands that need memory are refused until something was written; with one of
+its keys after the other holding something of another type, as if somebody else
+had written there; and by a user who may not use one after the other of its
+commands.  A script that fails has changed nothing: all keys of the server are
+compared.  One that goes on has lost and doubled no message of a queue: whatever
+has a body stands in one place, once.
 
 Usage: script_refusals.py [name...]
 """
 
 import re
 import sys
-import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-from aof_cuts import CASES, Tap, look_at, scripts, start  # noqa: E402
-from chaos import Rig  # noqa: E402
-from wire import Refused, Wire  # noqa: E402
+from script_rig import CASES, Case, Queue, alone, run, scripts  # noqa: E402
+from wire import Wire  # noqa: E402
 
-# What a script may do though it fails: notice that the clock ran back, and take
-# the turn of the reaper.
-PASSING = (":clock", ":reaper")
 # Commands by name: call('GET', ...), redis.pcall('XGROUP', ...), lists of them.
 COMMAND = re.compile(r"""(?:call|try)\(\s*'([A-Z]+)'""")
-
-
-class Case:
-    """One case of one script, alone on the server."""
-
-    def __init__(self, w, name, text, case):
-        before, self.keys, self.args, *more = case
-        self.w, self.name, self.text = w, name, text
-        self.all = more[0] if more else self.keys
-        w.call("FLUSHALL")
-        for words in before:
-            w.call(*words)
-
-    def run(self, w=None):
-        """True: it was done; otherwise why it was not."""
-        try:
-            answer = (w or self.w).call("EVAL", self.text, len(self.keys),
-                                        *self.keys, *self.args)
-        except Refused as e:
-            return str(e)
-        bad = [x for x in answer if isinstance(x, Refused)] \
-            if isinstance(answer, list) else []
-        return str(bad[0]) if bad else True
-
-    def state(self):
-        """All keys, but for counters of 0, times to live and deadlines: what
-        could not be settled may come back at once."""
-        state = {}
-        for key, kind, _, value in look_at(
-                self.w, sorted(self.w.call("KEYS", "*"))):
-            key = key.decode()
-            if key.endswith(PASSING):
-                continue
-            if key.endswith(":stat"):
-                value = {k: v for k, v in value.items() if v != b"0"}
-            if key.endswith(":due"):
-                value = sorted(value[::2])
-            if value:
-                state[key] = (kind, value)
-        return state
-
-
-class Queue:
-    """What a case of a queue has, and where."""
-
-    def __init__(self, case):
-        self.w, self.base = case.w, case.keys[0][:-len("due")]
-
-    def places(self):
-        """Each id that stands somewhere, as often as it does."""
-        w, base = self.w, self.base
-        entries = w.call("LRANGE", base + "o:dead", 0, -1)
-        if w.call("HGET", base + "o:conf", "fifo") != b"1":
-            entries += w.call("LRANGE", base + "o:ready", 0, -1)
-        for group in w.call("KEYS", base + "o:g:*"):
-            entries += w.call("LRANGE", group, 0, -1)
-        due = [x.split(b"/") for x in w.call("ZRANGE", base + "due", 0, -1)]
-        found = [x.split(b"/")[-1] for x in entries]
-        found += [x[-1 if x[0] == b"d" else -2] for x in due if x[1] == b"o"]
-        return sorted(found)
-
-    def strays(self):
-        """What has a body and no place, or more than one."""
-        there = sorted(self.w.call("HKEYS", self.base + "o:body"))
-        found = [x for x in self.places() if x in there]
-        return [] if found == there else [found, there]
 
 
 def is_queue(name):
@@ -203,27 +131,15 @@ def check(tap, w, user, name, text):
     return full.n + types.n + rights.n
 
 
-def main():
-    tap, begin, runs = Tap(), time.monotonic(), 0
-    texts, wanted = scripts(), sys.argv[1:] or CASES
-    with Rig() as rig:
-        start(rig, rig.dir / "s", rig.dir)
-        w = Wire(rig.dir / "s")
-        w.call("CONFIG", "SET", "appendonly", "no")
+def main(rig, tap):
+    runs, texts = 0, scripts()
+    with alone(rig) as w, Wire(rig.dir / "s") as user:
         w.call("ACL", "SETUSER", "some", "reset", "on", "nopass", "+@all")
-        user = Wire(rig.dir / "s")
         user.call("AUTH", "some", "any")
-        for name in wanted:
+        for name in sys.argv[1:] or CASES:
             runs += check(tap, w, user, name, texts[name])
-        user.close()
-        w.close()
-    print(f"# {runs} runs, {time.monotonic() - begin:.1f} s")
-    print(f"1..{tap.n}")
-    return 1 if tap.bad else 0
+    print(f"# {runs} runs")
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    sys.exit(run(main))

@@ -15,8 +15,8 @@ static leat_topic_source_opts opts(int attempts)
         .retry = { .max_attempts = attempts,
                    .backoff = LEAT_BACKOFF_FIXED,
                    .delay_ms = 30,
-                   .no_jitter = true,
-                   .re_add = true },
+                   .jitter = LEAT_NO,
+                   .re_add = LEAT_YES },
     };
 }
 

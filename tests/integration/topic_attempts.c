@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-static const char *const orders[] = { "0", "1", "2" };
+static const char *const orders[] = { "0", "1", "2", "3" };
 
 static proc *member(leat_order order, const char *name, const char *mode)
 {

@@ -168,7 +168,7 @@ static void what_fails_is_tried_again_while_partitions_move(void **state)
     }
     must(leat_topic_flush(t, LONG_MS, err));
     leat_topic_source_opts o = {
-        .order = LEAT_ORDER_KEY, .retry = { .delay_ms = 20, .no_jitter = true }
+        .order = LEAT_ORDER_KEY, .retry = { .delay_ms = 20, .jitter = LEAT_NO }
     };
     leat_error e = { 0 };
     leat_source *s = leat_topic_source(t, "g", &o, &e);

@@ -86,8 +86,8 @@ def exactly_the_doomed(b):
     doomed = sorted(n for n in sent(b) if b.fates.doomed(n))
     assert numbers == doomed, (set(numbers) ^ set(doomed), len(numbers),
                                len(doomed))
-    wrong = [(why_wrong(x, b.fates), x.head) for x in found
-             if why_wrong(x, b.fates)]
+    wrong = [(why_wrong(x, b.fates, False), x.head) for x in found
+             if why_wrong(x, b.fates, False)]
     assert not wrong, wrong[:3]
     for x in found:
         key = f"leat:{{orders/{x.partition}}}:log"

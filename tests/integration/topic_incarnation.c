@@ -285,6 +285,28 @@ static void a_dead_letter_is_not_replayed_into_a_namesake(void **state)
     leat_topic_close(t);
 }
 
+/* Removing a group with its dead letters leaves those of a namesake that was
+ * removed before it, without them. */
+static void dead_letters_go_with_their_own_group(void **state)
+{
+    (void)state;
+    leat_topic *t = topic_of(client, "orders", 1);
+    for (int i = 0; i < 2; i++) {
+        add_many("orders", 0, i, 1);
+        leat_source *s = source_of(t, "g", &quick);
+        for (int k = 0; k <= i; k++)
+            assert_int_equal(leat_delivery_reject(next_of(s), "bad"), LEAT_OK);
+        must(leat_source_flush(s, LONG_MS, err));
+        leat_source_close(s);
+        assert_int_equal(redis_int(server, "XLEN leat:{orders/0}:dlq"),
+                         i == 0 ? 1 : 3);
+        const leat_remove_opts o = { .dead = i == 1 };
+        must(leat_group_remove(client, "orders", "g", &o, err));
+    }
+    assert_int_equal(redis_int(server, "XLEN leat:{orders/0}:dlq"), 1);
+    leat_topic_close(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +319,7 @@ int main(void)
         topic_test(a_late_step_of_a_removal_spares_the_namesake),
         topic_test(nobody_joins_a_group_that_is_being_removed),
         topic_test(a_dead_letter_is_not_replayed_into_a_namesake),
+        topic_test(dead_letters_go_with_their_own_group),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

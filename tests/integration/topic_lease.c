@@ -20,6 +20,7 @@
 #define KEPT    "leat:{t/0}:kept:g"
 #define DUE     "leat:{t/0}:due:g"
 #define LANE    "leat:{t/0}:lane:g"
+#define ID      "leat:{t/0}:id"
 #define KEEP    "600000"
 
 static leat_conn *conn;
@@ -67,8 +68,8 @@ static const leat_reply *beat(const char *nonce, const char *record)
 static const leat_reply *take_from(const char *me, const char *dead,
                                    const char *start)
 {
-    return CALL(take, 7, LEASE, CURSOR, LOG, JOINED, KEPT, DUE, LANE, me, dead,
-                start, "g", KEEP);
+    return CALL(take, 8, LEASE, CURSOR, LOG, JOINED, KEPT, DUE, LANE, ID, me,
+                dead, start, "g", KEEP, "");
 }
 
 static const leat_reply *take(const char *me)
@@ -417,14 +418,16 @@ static void a_position_that_is_none_is_refused_before_any_write(void **state)
     static const char *const bad[] = { "", "5", "a-b", "@", "@-1", "5-" };
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        const leat_bytes b[] = {
-            leat_str(LEASE), leat_str(CURSOR), leat_str(LOG),  leat_str(JOINED),
-            leat_str(KEPT),  leat_str(DUE),    leat_str(LANE), leat_str(A),
-            leat_str(""),    leat_str(bad[i]), leat_str("g"),  leat_str(KEEP)
-        };
+        const leat_bytes b[] = { leat_str(LEASE),  leat_str(CURSOR),
+                                 leat_str(LOG),    leat_str(JOINED),
+                                 leat_str(KEPT),   leat_str(DUE),
+                                 leat_str(LANE),   leat_str(ID),
+                                 leat_str(A),      leat_str(""),
+                                 leat_str(bad[i]), leat_str("g"),
+                                 leat_str(KEEP),   leat_str("") };
         const leat_reply *r;
         assert_int_not_equal(leat__script_call(conn, &leat__script_topic_take,
-                                               b, 7, b + 7, 5, &r, NULL),
+                                               b, 8, b + 8, 6, &r, NULL),
                              LEAT_OK);
         assert_int_equal(redis_int(server, "DBSIZE"), 0);
     }
@@ -562,8 +565,8 @@ static void a_lease_keeps_why_its_owner_changed(void **state)
     (void)taken(take_from(B, A, "start"));
     assert_why("dead");
     snprintf(epoch, sizeof epoch, "%s",
-             taken(CALL(take, 7, LEASE, CURSOR, LOG, JOINED, KEPT, DUE, LANE, C,
-                        B, "start", "g", KEEP, "", "superseded")));
+             taken(CALL(take, 8, LEASE, CURSOR, LOG, JOINED, KEPT, DUE, LANE,
+                        ID, C, B, "start", "g", KEEP, "", "superseded", "")));
     assert_why("superseded");
     assert_int_equal(hand(C, epoch, ""), 1);
     assert_why("handed");
@@ -620,9 +623,9 @@ static void a_late_save_of_our_own_earlier_lease_does_nothing(void **state)
 static void an_epoch_is_above_all_that_we_know(void **state)
 {
     (void)state;
-    const char *epoch = taken(CALL(take, 7, LEASE, CURSOR, LOG, JOINED, KEPT,
-                                   DUE, LANE, A, "", "start", "g", KEEP, "",
-                                   "dead", "", "7000000000000000"));
+    const char *epoch = taken(CALL(take, 8, LEASE, CURSOR, LOG, JOINED, KEPT,
+                                   DUE, LANE, ID, A, "", "start", "g", KEEP, "",
+                                   "dead", "", "7000000000000000", ""));
     assert_string_equal(epoch, "7000000000000001");
 }
 
@@ -634,9 +637,9 @@ static void a_new_log_is_read_from_before_where_we_were(void **state)
     (void)state;
     redis_do(server, "XADD %s 96000-0 a b", LOG);
     redis_do(server, "XADD %s 130000-0 a b", LOG);
-    const leat_reply *r = CALL(take, 7, LEASE, CURSOR, LOG, JOINED, KEPT, DUE,
-                               LANE, A, "", "end", "g", KEEP, "100000-0",
-                               "dead", "", "0");
+    const leat_reply *r = CALL(take, 8, LEASE, CURSOR, LOG, JOINED, KEPT, DUE,
+                               LANE, ID, A, "", "end", "g", KEEP, "100000-0",
+                               "dead", "", "0", "");
     keep(from, nth(r, 2));
     assert_string_equal(from, "90000-0");
 }

@@ -167,7 +167,7 @@ static void what_waits_is_shown(void **state)
     (void)state;
     o.retry.delay_ms = 3600 * 1000;
     o.retry.max_delay_ms = o.retry.delay_ms;
-    o.retry.no_jitter = true;
+    o.retry.jitter = LEAT_NO;
     add_many("orders", 0, 0, 3);
     leat_source *s = source_of(t, "g", &o);
     take_n(s, d, 3);
@@ -256,6 +256,43 @@ static void partition_and_member_are_labels_where_wished(void **state)
     leat_metrics_free(m);
 }
 
+/* In every label, whatever a client, a topic and a member count. */
+static void no_metric_tells_a_secret(void **state)
+{
+    static const char canary[] = "canary-7f3a91c2";
+    char at[256], login[320];
+    leat_error e = { 0 };
+    (void)state;
+    redis_url(server, at, sizeof at);
+    const char *place = strstr(at, "://") + 3;
+    snprintf(login, sizeof login, "%.*sapp:%s@%s", (int)(place - at), at,
+             canary, place);
+    redis_do(server, "ACL SETUSER app on >%s ~* &* +@all", canary);
+    leat_metrics *m = leat_metrics_new(&e);
+    leat_client *c = open_client(login, &(leat_client_opts){ .metrics = m });
+    leat_topic *t = leat_topic_open(
+        c, "orders", &(leat_topic_opts){ .auto_create = true, .metrics = m },
+        &e);
+    leat_source *s = source_of(
+        t, "g",
+        &(leat_topic_source_opts){ .metrics = m,
+                                   .metric_labels = LEAT_LABEL_PARTITION |
+                                                    LEAT_LABEL_CONSUMER });
+    add_many("orders", 0, 0, 1);
+    ack(next_of(s));
+    for (int openmetrics = 0; openmetrics < 2; openmetrics++) {
+        char *text = leat_metrics_text(m, openmetrics, &e);
+        assert_non_null(text);
+        assert_non_null(strstr(text, "leat_redis"));
+        assert_null(strstr(text, canary));
+        leat_metrics_text_free(text);
+    }
+    leat_source_close(s);
+    leat_topic_close(t);
+    leat_client_close(c);
+    leat_metrics_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +300,7 @@ int main(void)
         topic_test(what_waits_is_shown),
         topic_test(the_age_of_the_oldest_is_told_by_the_server_s_clock),
         topic_test(partition_and_member_are_labels_where_wished),
+        topic_test(no_metric_tells_a_secret),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -13,7 +13,7 @@ enum { KEYS = 8, MOST = 4000, SHORT_LEASE = 600 };
 static const leat_retry patient = { .max_attempts = -1,
                                     .backoff = LEAT_BACKOFF_FIXED,
                                     .delay_ms = 30,
-                                    .no_jitter = true };
+                                    .jitter = LEAT_NO };
 
 static leat_source *open_ordered(leat_topic *t, leat_order order, int in_flight)
 {
@@ -236,7 +236,7 @@ static void a_dead_letter_lets_its_key_go_on(void **state)
     }
     leat_topic_source_opts o = {
         .order = LEAT_ORDER_KEY,
-        .retry = { .max_attempts = 2, .delay_ms = 1, .no_jitter = true }
+        .retry = { .max_attempts = 2, .delay_ms = 1, .jitter = LEAT_NO }
     };
     leat_source *s = source_of(t, "g", &o);
     for (int i = 0; i < 2; i++) {

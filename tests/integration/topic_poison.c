@@ -14,7 +14,7 @@
 
 enum { PARTITIONS = 4, EACH = 25, POISON = 3, LIVES = 60, TEAM = 2 };
 
-static const char *const orders[] = { "0", "1", "2" };
+static const char *const orders[] = { "0", "1", "2", "3" };
 static const char *const names[TEAM] = { "one", "two" };
 
 /* Which were handled. */

@@ -339,6 +339,29 @@ static void a_partition_without_entries_is_gone_on_with(void **state)
     close_pair(&p);
 }
 
+/* Nothing is there, and it never got as far as we have read: not trimmed. */
+static void an_empty_log_that_never_got_so_far_is_another(void **state)
+{
+    struct pair p;
+    (void)state;
+    open_pair(&p);
+    open_source(&p);
+    nothing_of(p.source, 1);
+    wait_until(redis_int(p.z, "EXISTS " LEASE) == 1, SOON_MS);
+    part_them(&p);
+    put(p.a, "1000000-0", "one");
+    leat_delivery *one = next_of(p.source);
+    put(p.z, "900000-0", "never");
+    redis_do(p.z, "XTRIM " LOG " MAXLEN 0");
+    close_the_door(&p);
+    tcpfault_set_door(p.proxy, TCPFAULT_OPEN);
+    put(p.z, "900001-0", "two");
+    read_up_to(p.source, "two");
+    assert_true(p.told.lost > 0);
+    ack(one);
+    close_pair(&p);
+}
+
 /* An entry at our position that somebody deleted is no loss. */
 static void a_deleted_entry_is_no_loss(void **state)
 {
@@ -538,6 +561,7 @@ int main(void)
         topic_test(an_acknowledgement_of_another_history_moves_nothing),
         topic_test(the_same_log_is_gone_on_with),
         topic_test(a_partition_without_entries_is_gone_on_with),
+        topic_test(an_empty_log_that_never_got_so_far_is_another),
         topic_test(a_deleted_entry_is_no_loss),
         topic_test(a_fence_rises_at_a_server_that_lost_the_lease),
         topic_test(after_a_sleep_nothing_is_handed_out_unasked),

@@ -7,7 +7,7 @@
 static const leat_retry quick = { .max_attempts = 3,
                                   .backoff = LEAT_BACKOFF_FIXED,
                                   .delay_ms = 5,
-                                  .no_jitter = true };
+                                  .jitter = LEAT_NO };
 
 static leat_source *open_quick(leat_topic *t, const char *group)
 {

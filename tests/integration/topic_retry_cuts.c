@@ -84,7 +84,7 @@ static void work(struct trouble *x, int *done)
     leat_topic_source_opts o = {
         .order = LEAT_ORDER_KEY,
         .block_ms = 20,
-        .retry = { .max_attempts = 2, .delay_ms = 1, .no_jitter = true }
+        .retry = { .max_attempts = 2, .delay_ms = 1, .jitter = LEAT_NO }
     };
     leat_source *s = source_of(t, "g", &o);
     int cut = x->cut ? tcpfault_rule_add(proxy, x->cut) : 0;

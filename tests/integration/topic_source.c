@@ -454,6 +454,43 @@ static void an_owner_whose_lease_was_deleted_takes_it_again(void **state)
     leat_topic_close(t);
 }
 
+static int refusals(void)
+{
+    char stats[4096];
+    redis_text(server, stats, sizeof stats, "INFO errorstats");
+    const char *at = strstr(stats, "NOREPLICAS:count=");
+    return at ? (int)strtol(strchr(at, '=') + 1, NULL, 10) : 0;
+}
+
+/* Does the server know that all was handed out? */
+static bool marked(void)
+{
+    return redis_int(server,
+                     "EVAL %s 2 leat:{orders/0}:cur:g leat:{orders/0}:log",
+                     "local last = redis.call('XREVRANGE', KEYS[2], '+', '-', "
+                     "'COUNT', 1)[1] "
+                     "return redis.call('HGET', KEYS[1], 'm') == last[1] and 1 "
+                     "or 0") == 1;
+}
+
+/* Nobody settles it, and nothing else happens that would be saved. */
+static void a_hand_out_that_was_refused_for_now_is_saved_later(void **state)
+{
+    (void)state;
+    leat_topic *t = topic_of(client, "orders", 1);
+    leat_source *s = source_of(t, "g", NULL);
+    wait_until(stats_of(s).partitions == 1, LONG_MS);
+    add("orders", 0, "one");
+    redis_do(server, "CONFIG SET min-replicas-to-write 1");
+    leat_delivery *d = next_of(s);
+    wait_until(refusals() >= 3, LONG_MS);
+    redis_do(server, "CONFIG SET min-replicas-to-write 0");
+    wait_until(marked(), LONG_MS);
+    ack(d);
+    leat_source_close(s);
+    leat_topic_close(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -478,6 +515,7 @@ int main(void)
         topic_test(an_extended_delivery_is_kept),
         topic_test(an_owner_whose_lease_was_taken_settles_nothing),
         topic_test(an_owner_whose_lease_was_deleted_takes_it_again),
+        topic_test(a_hand_out_that_was_refused_for_now_is_saved_later),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

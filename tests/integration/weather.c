@@ -3,8 +3,13 @@
  *
  * A topic's, a stream's and a queue's consumer, a pool and the producers run
  * while a password is changed, rights are taken away, or the sentinels do not
- * know the service.  When that is set right they go on by themselves.
+ * know the service.  When that is set right they go on by themselves.  With
+ * OVER_TLS the same over TLS.
  */
+#ifdef OVER_TLS
+#include "support/certs.h"
+#endif
+#include "support/cluster.h"
 #include "support/sentinels.h"
 #include "support/server.h"
 
@@ -133,59 +138,109 @@ static void endure(int64_t ms)
     assert_in_range(atomic_load(&warnings), 1, WARNINGS_MOST);
 }
 
-/* ---- one server ------------------------------------------------------- */
+/* ---- servers ---------------------------------------------------------- */
 
-static const char *app_url(void)
+#ifdef OVER_TLS
+static char certs[64];
+#endif
+
+/* Where it all runs: one server or a cluster. */
+typedef struct place {
+    char url[600];
+    int count;
+    redis_server *node[CLUSTER_NODES];
+} place;
+
+/* The URL with a user's login before its hosts. */
+static void place_url(place *p, const char *at)
 {
-    static char text[300];
-    char at[256];
-    redis_url(server, at, sizeof at);
-    snprintf(text, sizeof text, "redis://app:old@%s", strstr(at, "127.0.0.1"));
-    return text;
+    const char *hosts = strstr(at, "://") + 3;
+    snprintf(p->url, sizeof p->url, "%.*sapp:old@%s", (int)(hosts - at), at,
+             hosts);
 }
 
-static void cut_all(void)
+static void all_do(const place *p, const char *command)
 {
-    redis_do(server, "CLIENT KILL USER app");
+    for (int i = 0; i < p->count; i++)
+        redis_do(p->node[i], command);
+}
+
+static place server_place(void)
+{
+    char at[512];
+    place p = { .count = 1, .node = { server } };
+#ifdef OVER_TLS
+    place_url(&p, redis_url_tls(server, at, sizeof at));
+#else
+    place_url(&p, redis_url(server, at, sizeof at));
+#endif
+    redis_flush(server);
+    return p;
+}
+
+static place cluster_place(cluster *c)
+{
+    char at[500];
+    place p = { .count = cluster_count(c) };
+    for (int i = 0; i < p.count; i++)
+        p.node[i] = cluster_node(c, i);
+    place_url(&p, cluster_url(c, at, sizeof at));
+#ifdef OVER_TLS
+    size_t n = strlen(p.url);
+    snprintf(p.url + n, sizeof p.url - n, "?cafile=%s/ca.crt", certs);
+#endif
+    return p;
+}
+
+static world begin(const place *p)
+{
+    all_do(p, "ACL SETUSER app reset on >old ~* &* +@all");
+    world w = world_of(p->url);
+    all_flow(&w);
+    return w;
+}
+
+static void change_password(const place *p)
+{
+    world w = begin(p);
+    all_do(p, "ACL SETUSER app >new <old");
+    all_do(p, "CLIENT KILL USER app");
+    endure(3000);
+    all_do(p, "ACL SETUSER app >old");
+    all_flow(&w);
+    world_close(&w);
+}
+
+static void take_rights(const place *p)
+{
+    world w = begin(p);
+    all_do(p, "ACL SETUSER app -@all +@connection +cluster");
+    endure(3000);
+    all_do(p, "ACL SETUSER app +@all");
+    all_flow(&w);
+    world_close(&w);
 }
 
 static void a_password_that_is_changed_and_changed_back(void **state)
 {
     (void)state;
-    redis_flush(server);
-    redis_do(server, "ACL SETUSER app reset on >old ~* &* +@all");
-    world w = world_of(app_url());
-    all_flow(&w);
-    redis_do(server, "ACL SETUSER app >new <old");
-    cut_all();
-    endure(3000);
-    redis_do(server, "ACL SETUSER app >old");
-    all_flow(&w);
-    world_close(&w);
+    place p = server_place();
+    change_password(&p);
 }
 
 static void rights_that_are_taken_and_given_back(void **state)
 {
     (void)state;
-    redis_flush(server);
-    redis_do(server, "ACL SETUSER app reset on >old ~* &* +@all");
-    world w = world_of(app_url());
-    all_flow(&w);
-    redis_do(server, "ACL SETUSER app -@all +@connection");
-    endure(3000);
-    redis_do(server, "ACL SETUSER app +@all");
-    all_flow(&w);
-    world_close(&w);
+    place p = server_place();
+    take_rights(&p);
 }
 
 /* Somebody's key in the place of ours. */
 static void a_key_of_another_type_that_goes_away(void **state)
 {
     (void)state;
-    redis_flush(server);
-    redis_do(server, "ACL SETUSER app reset on >old ~* &* +@all");
-    world w = world_of(app_url());
-    all_flow(&w);
+    place p = server_place();
+    world w = begin(&p);
     redis_do(server, "FLUSHALL");
     redis_do(server, "SET s x");
     redis_do(server, "SET leat:{t/0}:log x");
@@ -197,6 +252,19 @@ static void a_key_of_another_type_that_goes_away(void **state)
     world_close(&w);
 }
 
+static void the_same_on_a_cluster(void **state)
+{
+    (void)state;
+    cluster *c = cluster_start(
+        &(cluster_opts){ .replicas = -1, .tls = server_opts.tls });
+    assert_non_null(c);
+    place p = cluster_place(c);
+    change_password(&p);
+    take_rights(&p);
+    cluster_stop(c);
+}
+
+#ifndef OVER_TLS
 /* ---- sentinels -------------------------------------------------------- */
 
 static void sentinels_that_forget_the_service(void **state)
@@ -223,14 +291,38 @@ static void sentinels_that_forget_the_service(void **state)
     sentinels_stop(g);
 }
 
+#endif
+
+static int start(void **state)
+{
+#ifdef OVER_TLS
+    if (!certs_dir(certs, sizeof certs) || !certs_usual(certs))
+        return -1;
+    server_opts.tls = certs;
+#endif
+    server_opts.tcp = true;
+    return start_server(state);
+}
+
+static int stop(void **state)
+{
+    int rc = stop_server(state);
+#ifdef OVER_TLS
+    certs_remove(certs);
+#endif
+    return rc;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_password_that_is_changed_and_changed_back),
         cmocka_unit_test(rights_that_are_taken_and_given_back),
         cmocka_unit_test(a_key_of_another_type_that_goes_away),
+        cmocka_unit_test(the_same_on_a_cluster),
+#ifndef OVER_TLS
         cmocka_unit_test(sentinels_that_forget_the_service),
+#endif
     };
-    server_opts.tcp = true;
-    return cmocka_run_group_tests(tests, start_server, stop_server);
+    return cmocka_run_group_tests(tests, start, stop);
 }

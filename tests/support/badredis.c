@@ -283,10 +283,22 @@ static bool built_in(const peer *c, const char *name, const char *text,
     return true;
 }
 
+/* The script of the handshake is the one that has no keys. */
+static bool is_probe(const char *name, const char *text)
+{
+    size_t n = strlen(text);
+    return strcasecmp(name, "EVALSHA") == 0 && n > 2 &&
+           strcmp(text + n - 2, " 0") == 0;
+}
+
 static bool handshake_reply(const peer *c, const char *name, const char *text,
                             char *out, size_t size)
 {
     const badredis_reply *r = c->b->o.replies;
+    if (c->b->o.handshake && is_probe(name, text)) {
+        snprintf(out, size, "$16\r\n1763200000000000\r\n");
+        return true;
+    }
     for (; r && r->command; r++) {
         if (strcasecmp(r->command, name) == 0) {
             snprintf(out, size, "%s", r->reply);

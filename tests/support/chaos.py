@@ -118,8 +118,8 @@ class Rig:
 class Clock:
     """A wall clock for processes started with its environment: shim_clock."""
 
-    def __init__(self, rig):
-        self.path = rig.dir / "clock"
+    def __init__(self, rig, name="clock"):
+        self.path = rig.dir / name
         self.set(0)
         self.env = {**os.environ, "SHIM_CLOCK_FILE": str(self.path),
                     "LD_PRELOAD": program("support/libshim_clock.so")}

@@ -9,6 +9,7 @@ from chaos import Clock, Proxy, Redis
 from topologies import slot_of
 from wire import ask
 
+APART = 5.0     # seconds between the clocks of two servers, at most
 
 class OneServer:
     """A server that keeps what it acknowledged, with a clock of its own.
@@ -29,6 +30,9 @@ class OneServer:
         self.gate = Proxy(rig, self.redis.path, "gate")
         self.consumer_url = f"redis://127.0.0.1:{self.proxy.port}"
         self.producer_url = f"redis://127.0.0.1:{self.gate.port}"
+
+    def doors(self):
+        return (self.proxy,)
 
     def jumps(self):
         """Seconds that the clock may be moved by."""
@@ -180,6 +184,12 @@ class ManyServers:
 
     commands = ("EVALSHA", "XREAD", "XADD")
 
+    def doors(self):
+        return self.place.proxies()
+
+    def kept_from_now(self):
+        """What is acknowledged is kept again, by whoever is master."""
+
     def beside(self, seconds):
         """While others work."""
         self.rest(min(seconds, 2.0))
@@ -195,6 +205,7 @@ class ManyServers:
         with self.struck():
             m = self.victim(r)
             m.kill()
+            self.kept_from_now()
             self.place.await_other(m)
             self.beside(seconds)
 
@@ -226,7 +237,23 @@ class ManyServers:
             m.part()
             self.beside(seconds)
             m.kill()
+            self.kept_from_now()
             self.place.await_other(m)
+
+    def fill_memory(self, seconds, _r):
+        """Sending is refused; all else goes on.  Replicas follow."""
+        self.cut_off()
+        self.place.everywhere("CONFIG", "SET", "maxmemory", "1mb")
+        self.rest(seconds)
+        self.place.everywhere("CONFIG", "SET", "maxmemory", "0")
+
+    def part_clocks(self, seconds, r):
+        """Each server has a clock of its own, up to five seconds from the
+        next, until this comes again."""
+        with self.struck():
+            for n in self.place.nodes:
+                n.clock.set(r.uniform(-APART / 2, APART / 2))
+            self.beside(seconds)
 
     def flush_scripts(self, _seconds, _r):
         for _ in range(5):

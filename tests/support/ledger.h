@@ -35,7 +35,8 @@
  * up or lost (OWNER), or its process has ended in order (END).  The run writes
  * down whom it struck, and when (STRIKE); to lose a place that one had is a
  * blow as well.  What was in flight then and was never saved may come once
- * more, and nothing else.
+ * more, and nothing else.  Who gives a place up has saved what it had: for that
+ * no blow is an excuse but one to its own process.
  *
  *   bound       effects of what was in flight when it was struck: so many may
  *               come once more
@@ -66,7 +67,7 @@ typedef enum ledger_kind {
                        reader, not the judge                               */
     LEDGER_STRIKE,  /* id: the process, 0: all; fence to detail: since when
                        and until when, in ns; 0: for ever; seq 1: what was
-                       saved since then may be gone                        */
+                       saved meanwhile may be gone                         */
     LEDGER_END,     /* the process has ended in order                      */
     LEDGER_GONE,    /* key, seq and id of a message; likewise the next two */
     LEDGER_AGAIN,

@@ -11,13 +11,13 @@ typedef struct flight {
     uint64_t id, place, fence, turn, receipt;
     int64_t begin, effect, end; /* INT64_MAX: it has none */
     uint32_t file;
-    bool saved, stale, struck;
+    bool saved, stale, revoked, struck;
 } flight;
 
 typedef struct blow {
     uint64_t process; /* 0: all */
     int64_t from, to;
-    bool lossy; /* what was saved may be gone */
+    bool lossy; /* what was saved meanwhile may be gone */
 } blow;
 
 /* What is looked up while flights are judged. */
@@ -216,15 +216,14 @@ static void collect_message(facts *f, const ledger_record *r, size_t n)
                 .file = r[i].magic
             };
         uint64_t code = r[i].detail & 0xffff;
-        if (r[i].kind != LEDGER_SETTLED ||
-            (code != LEAT_OK && code != LEAT_ESTALE))
+        if (r[i].kind != LEDGER_SETTLED)
             continue;
         for (size_t k = first; k < f->flight_count; k++)
             if (f->flights[k].end == INT64_MAX &&
                 is_of(&r[i], &f->flights[k])) {
                 f->flights[k].end = r[i].ns;
                 f->flights[k].saved = code == LEAT_OK;
-                f->flights[k].stale = code != LEAT_OK;
+                f->flights[k].stale = code == LEAT_ESTALE;
             }
     }
 }
@@ -265,13 +264,16 @@ static const ledger_record *left_at(const facts *f, const flight *x, bool end)
                                                                  : NULL;
 }
 
+/* Whoever gives a place up saves before it, however long the server is away;
+ * only one that was stopped itself may be too late. */
 static void land(const facts *f, flight *x)
 {
     const ledger_record *ended = left_at(f, x, true);
     const ledger_record *left = x->place ? left_at(f, x, false) : NULL;
-    if (!x->saved && left && left->ns < x->end) {
-        x->end = left->ns;
+    if (!x->saved && left) { /* it may be told stale just before that */
+        x->end = left->ns < x->end ? left->ns : x->end;
         x->struck = left->detail == LEAT_LOST;
+        x->revoked = !x->struck;
     }
     if (ended && ended->ns < x->end)
         x->end = ended->ns;
@@ -279,10 +281,11 @@ static void land(const facts *f, flight *x)
         x->struck = true; /* it was had for longer than it could be */
     for (size_t i = 0; i < f->blow_count && !x->struck; i++) {
         const blow *b = &f->blows[i];
-        x->struck = (b->process == 0 ||
+        x->struck = ((b->process == 0 && !x->revoked) ||
                      b->process == f->all->process[x->file]) &&
-                    b->from <= x->end && b->to >= x->begin &&
-                    (b->lossy || !x->saved);
+                    b->from <= x->end &&
+                    (x->saved ? b->lossy && b->to >= x->end
+                              : b->to >= x->begin);
     }
 }
 

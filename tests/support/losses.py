@@ -31,9 +31,10 @@ class Losses:
         self.logs = {}          # partition: position: body
 
     def begin(self, failovers):
-        """Something is done now that may lose messages."""
-        self.unasked(failovers)
+        """Something is done now that may lose messages.  As unasked()."""
+        before = self.unasked(failovers)
         self.windows.append([time.monotonic() - self.WINDOW, None])
+        return before
 
     def over(self, failovers):
         self.windows[-1][1] = time.monotonic()
@@ -41,11 +42,14 @@ class Losses:
 
     def unasked(self, failovers):
         """A busy machine may make servers miss each other: if there were more
-        failovers than at the end of the last window, there was another."""
-        if failovers != self.failovers:
-            self.windows.append([self.windows[-1][1] if self.windows else 0,
-                                 time.monotonic()])
-            self.failovers = failovers
+        failovers than at the end of the last window, there was another.  Its
+        window, or None."""
+        if failovers == self.failovers:
+            return None
+        self.windows.append([self.windows[-1][1] if self.windows else 0,
+                             time.monotonic()])
+        self.failovers = failovers
+        return self.windows[-1]
 
     def read(self, run, partitions):
         self.logs = {i: dict(run.ever_written(i)) for i in range(partitions)}
@@ -89,7 +93,8 @@ class Losses:
     def judge(self, verdict):
         gone = self.gone()
         told, miscounted = self.told()
-        undetected = [r for r in gone if r.id not in told]
+        # One that was delayed had no position, and none to be found missing.
+        undetected = [r for r in gone if r.id not in told and r.fence]
         imagined = [r for r in told.values() if self.logs[
             (r.detail & 0xffff) - 1].get((r.fence, r.detail >> 16)) ==
             str(r.id)]

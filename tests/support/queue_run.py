@@ -1,7 +1,7 @@
 """queue_run.py: producers and consumers of some queues, and what is done to them.
 
-Two producers send numbered messages of 32 keys to four queues, each of another
-shard; three to eight consumers, each of its own kind (one call at a time, in
+Two producers send numbered messages of 32 keys to some queues, each of another
+shard or, by the seed, all of one; one message in a hundred is large.  Three to eight consumers, each of its own kind (one call at a time, in
 batches, by a runner, by a pool), have them for a second at a time and write down what they
 do.  A run adds the servers and the harm done to those: harm.py.
 
@@ -18,23 +18,26 @@ import time
 from chaos import judge, say, wait_for
 from harm import ManyServers, OneServer
 from operator_cards import Operator
-from queues import (Audit, QueueWorker, Receipts, State, burials, key_of,
-                    shard_key)
+from queues import (SHARDS, Audit, QueueWorker, Receipts, State, burials,
+                    key_of, shard_key)
 from topic_policies import Fates
 from topic_run import KEYS, SAFE, Run
 from topics import ATTEMPT, DELIVERY, EFFECT, GONE, Ledgers
 from topologies import TOPOLOGIES
 from wire import Refused
 
-QUEUES = 4
+QUEUES = 4          # of as many shards
+CROWD = 12          # of one
+LARGE = 100         # one message of so many has a large body
 RATE = 200          # messages a second, of each producer
 RECORDS = 120000    # messages that a producer sends at most, about
 LONG = 120          # seconds for what must happen
 KINDS = ({"api": "direct"}, {"api": "run"}, {"api": "direct", "ack": "batch"},
          {"api": "direct", "hold": 1}, {"api": "pool"})
-FAULTS = ("lost", "stuck", "repeated", "unexpected", "dishonest", "handed_twice", "risen",
-          "torn", "unsettled")
+FAULTS = ("lost", "stuck", "repeated", "unexpected", "dishonest",
+          "handed_twice", "risen", "torn", "unsettled")
 WRITES = ("sent_twice", "usurped", "acked_twice", "crowded", "shared")
+GONE_ALREADY = (1,)     # how a command ends that is asked for again
 BURIALS = ("undead", "innocent", "buried_twice", "unredriven",
            "redriven_twice")
 
@@ -92,15 +95,15 @@ class Poison:
         self.buried = [n for s in run.states() for n in s.buried()]
 
     def redrive(self, run, verdict):
-        """All of them, to handlers that succeed; the ledgers are others."""
+        """In the end: all of them, to handlers that succeed; the ledgers are others."""
         run.step("redriving")
         run.ledgers = Ledgers(run.rig.dir / "redriven")
         run.dir = run.ledgers.directory
         run.dir.mkdir()
         members = [run.consumer(hide=600000), run.consumer(hide=600000)]
-        rate = max(len(self.buried) // QUEUES, 1)
-        for q in range(QUEUES):
-            self.redrive_one(run, f"orders-{q}", rate)
+        rate = max(len(self.buried) // len(run.names), 1)
+        for name in run.names:
+            self.redrive_one(run, name, rate)
         with contextlib.suppress(TimeoutError):
             wait_for(lambda: not any(s.bodies for s in run.states()), LONG,
                      "all are redriven")
@@ -121,11 +124,20 @@ class Poison:
     def redrive_one(run, queue, rate):
         def start(role, rate):
             return run.worker("redrive", run.consumer_url, role, queue=queue,
-                              queues=1, rate=rate)
+                              queues=1, names=None, rate=rate)
         killed = start("killed", rate)
         time.sleep(0.15)
         killed.kill()
         run.through([start("r1", 200), start("r2", 200)], "redrive")
+
+
+def names_of(seed):
+    """Of the queues."""
+    if seed % 2:
+        return [f"orders-{i}" for i in range(QUEUES)]
+    all_of = (f"orders-{i}" for i in range(100 * SHARDS))
+    shard = shard_key("orders-0", "")
+    return [n for n in all_of if shard_key(n, "") == shard][:CROWD]
 
 
 class QueueRun(Operator, Run):
@@ -134,6 +146,7 @@ class QueueRun(Operator, Run):
 
     def __init__(self, rig, o):
         self.fifo = o.fifo
+        self.names = names_of(o.seed)
         self.purged = set()     # may be gone
         self.policies = Poison(o.seed, o.seconds < 10) if o.poison else None
         self.rate = int(max(min(RATE, RECORDS / o.seconds), 20))
@@ -143,16 +156,21 @@ class QueueRun(Operator, Run):
     def worker(self, verb, url, role, **more):
         most = self.policies.receives if self.policies else None
         return QueueWorker(self.rig, verb, url, self.dir, role,
-                           **{"queues": QUEUES, "fifo": int(self.fifo),
+                           **{"queues": len(self.names),
+                              "names": ",".join(self.names), "again": 1,
+                              "fifo": int(self.fifo),
                               "visibility": int(self.lease * 1000),
                               "receives": most,
                               "durability": self.durability,
                               "replicas": self.replicas, **more})
 
+    def refused(self, w):
+        return False
+
     def producer(self, n):
         return self.worker("produce", self.producer_url, f"producer{n}",
                            key=1 + n * KEYS, keys=KEYS, rate=self.rate,
-                           batch=(1, 4)[n], given=n)
+                           batch=(1, 4)[n], given=n, large=LARGE)
 
     def consumer(self, name=None, **more):
         self.born += 1
@@ -168,30 +186,64 @@ class QueueRun(Operator, Run):
     def steal_reaper(self, _seconds, r):
         """The lease of who gives back what expires is nobody's, or for ever
         somebody's who is not there; the next look at the queue helps."""
-        key = shard_key(f"orders-{r.randrange(QUEUES)}", "reaper")
+        key = shard_key(r.choice(self.names), "reaper")
         with contextlib.suppress(OSError, Refused):
             self.ask(key, "DEL", key)
 
     def alter_queue(self, seconds, r):
         """Settings change, and what is there keeps its own."""
-        name = f"orders-{r.randrange(QUEUES)}"
+        name = r.choice(self.names)
         self.operate(r, "queue", "alter", name, "--ttl", "12h")
         self.rest(seconds)
-        self.operate(r, "queue", "alter", name, "--ttl", "0")
+        self.insist(r, "queue", "alter", name, "--ttl", "0",
+                    done=GONE_ALREADY)
 
-    def purge_queue(self, _seconds, r):
-        """What had no effect by now may be gone, dead letters apart."""
-        self.operate(r, "queue", "purge", f"orders-{r.randrange(QUEUES)}")
-        gone = {x.id for x in self.ledgers.read().records
-                if x.kind == ATTEMPT and
-                not self.ledgers.had_effect(*at(x.id))}
-        for number in gone - self.purged:
-            self.notes.of(GONE, number)
+    def taken(self, name, since):
+        """Of this queue, what may have gone since then: what was tried by now,
+        had no effect before and is not there."""
+        at_last = time.monotonic_ns()
+        number = self.names.index(name)
+        there = set(State(self.ask, name, self.fifo).bodies.values())
+        tried = {x.id for x in self.ledgers.read().records
+                 if x.kind == ATTEMPT and x.ns < at_last and
+                 x.key % len(self.names) == number}
+        early = {x.id for x in self.ledgers.records
+                 if x.kind == EFFECT and x.ns < since}
+        gone = tried - early - there - self.purged
+        for x in gone:
+            self.notes.of(GONE, x)
         self.purged |= gone
 
+    def purge_queue(self, _seconds, r):
+        """Dead letters stay."""
+        name, since = r.choice(self.names), time.monotonic_ns()
+        self.operate(r, "queue", "purge", name)
+        self.taken(name, since)
+
+    def remove_queue(self, seconds, r):
+        """And made again by whoever comes first, while all go on."""
+        name, since = r.choice(self.names), time.monotonic_ns()
+        key = key_of(name, "conf")
+        self.insist(r, "queue", "rm", name, done=GONE_ALREADY)
+        self.taken(name, since)
+        self.rest(seconds)
+        while self.ask(key, "HMGET", key, "created", "gone")[0] is None:
+            self.operate(r, "queue", "create", name, *self.settings_of_queue())
+        self.rest(seconds)
+
+    def settings_of_queue(self):
+        """As the workers have them."""
+        most = ("--max-receives", str(self.policies.receives)) \
+            if self.policies else ()
+        return ("--visibility", f"{int(self.lease * 1000)}ms", *most,
+                *(("--fifo",) if self.fifo else ()))
+
+    def redrive_queue(self, _seconds, r):
+        """What must die does so again."""
+        self.operate(r, "queue", "redrive", r.choice(self.names))
+
     def states(self):
-        return [State(self.ask, f"orders-{i}", self.fifo)
-                for i in range(QUEUES)]
+        return [State(self.ask, name, self.fifo) for name in self.names]
 
     def drained(self):
         """Who was buried without fault is not waited for; the verdict tells."""
@@ -207,10 +259,10 @@ class QueueRun(Operator, Run):
         super().drain(what)
         if self.drained():
             return
-        for i, s in enumerate(self.states()):
+        for name, s in zip(self.names, self.states()):
             if not s.idle():
                 self.stuck += 1
-                say(f"{what}: orders-{i} has {len(s.ready)} ready, "
+                say(f"{what}: {name} has {len(s.ready)} ready, "
                     f"{len(s.flying)} in flight, {len(s.delayed)} delayed, "
                     f"{s.busy} groups busy")
 
@@ -232,17 +284,18 @@ class QueueRun(Operator, Run):
                    for r in self.ledgers.read().of(DELIVERY))
 
     def judge(self, seed):
-        verdict = judge(self.rig, self.dir, seed, self.stuck, "--unordered",
-                        "--expiring")
         states = self.states()
         buried = [n for s in states for n in s.buried()]
+        handed = {r.id for r in self.ledgers.read().of(DELIVERY)}
+        for number in set(buried) & handed:     # they need no effect
+            self.notes.of(GONE, number)
+        verdict = judge(self.rig, self.dir, seed, self.stuck, "--unordered",
+                        "--expiring")
         verdict.update(Receipts(self.ledgers.read(), buried).verdict())
         verdict["torn"] = sum(s.torn() for s in states)
-        seen = {r.id for r in self.ledgers.of(EFFECT)}
-        handed = {r.id for r in self.ledgers.of(DELIVERY)}
-        verdict["stuck"] -= len((set(buried) & handed) - seen)
         if self.policies:
-            verdict.update(burials(self.ledgers, self.policies.fates, buried))
+            verdict.update(burials(self.ledgers, self.policies.fates, buried,
+                                   self.purged))
             verdict["crashes"] = self.policies.crashes
         return verdict
 
@@ -297,7 +350,7 @@ class QueueOnMany(ManyServers, QueueRun):
         self.resumed.append(time.monotonic() - begin)
 
     def hot_keys(self):
-        return [key_of(f"orders-{i}", "body") for i in range(QUEUES)]
+        return [key_of(name, "body") for name in self.names]
 
     def judge(self, seed):
         verdict = super().judge(seed)

@@ -236,11 +236,11 @@ def doomed_of(ledgers, fates):
     return must, may
 
 
-def burials(ledgers, fates, buried):
-    """What is wrong with these dead letters."""
+def burials(ledgers, fates, buried, purged=()):
+    """What is wrong with these dead letters; the purged need not be there."""
     must, may = doomed_of(ledgers, fates)
     dead = set(buried)
-    return {"dead": len(dead), "undead": len(must - dead),
+    return {"dead": len(dead), "undead": len(must - dead - set(purged)),
             "innocent": len(dead - may),
             "buried_twice": len(buried) - len(dead)}
 

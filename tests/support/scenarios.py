@@ -141,7 +141,8 @@ class Bench(AnyBench):
         # All have left but those that were killed, which count for a lease.
         self.redis.ask("DEL leat:{orders}:members:billing "
                        "leat:{orders}:beats:billing")
-        w = self.consume("auditor", lease=0, max=0, delay=0, most_delay=0)
+        w = self.consume("auditor", lease=0, max=0, delay=0, most_delay=0,
+                         order="any", jitter=2)
         self.send(64, role="auditor", key=9000, keys=64)
         self.drained()
         self.leave(w)

@@ -18,8 +18,10 @@ Then the dead letters are replayed, by a command that is killed in the middle an
 run again, to handlers that now succeed: each has its effect once.
 """
 
+import contextlib
 import shutil
 import signal
+from collections import Counter
 
 from chaos import BUILD, judge, say, wait_for
 from topics import DELIVERY, EFFECT, Ledgers, Worker
@@ -32,7 +34,7 @@ LAST = 1000         # the keys of the last round
 LONG = 120          # seconds for what must happen
 PLAIN, POISON, FLAKY, REJECTED, CRASHER = range(5)
 HEAD = ("g", "i", "n", "f", "fm", "lm", "fe", "le", "e", "r", "x", "u", "c")
-BAD = ("undead", "innocent", "buried_twice", "mislabelled", "unlike",
+BAD = ("undead", "unseen", "innocent", "buried_twice", "mislabelled", "unlike",
        "told_lost", "told_reordered", "told_stuck", "told_repeated",
        "told_buried", "unreplayed", "replayed_twice")
 
@@ -99,16 +101,18 @@ def dead_letters(run, partitions, group):
                 yield letter
 
 
-def why_wrong(letter, fates):
-    """What its head lacks, or None."""
+def why_wrong(letter, fates, replays):
+    """What its head lacks, or None.  replays: there were some before."""
     fate, n, f = fates.of(letter.number), int(letter.n), int(letter.f)
     key = f"key-{letter.number >> 32}".encode()
     if not letter.whole or 2 * int(letter.c) != len(letter.fields):
         return "fields"
     if letter.value(b"k") != key:
         return "key"
-    if not letter.le or not letter.fe or letter.r:
+    if not letter.le or not letter.fe:
         return "reason"
+    if letter.r and not replays:
+        return "replay"
     if fate == POISON and letter.le != f"no {letter.number}":
         return "reason of poison"
     if fate == REJECTED and letter.le != f"never {letter.number}":
@@ -148,12 +152,12 @@ class Policies:
         self.crashes = 0
         self.letters = []
         self.dead = {}      # number: letter
+        self.replays = 0    # while the run went on
         self.second = self.other = None
 
     def options(self):
         """Of a consumer."""
-        return {**self.fates.options, "order": self.order, "delay": 20,
-                "most_delay": 200}
+        return {**self.fates.options, "delay": 20, "most_delay": 200}
 
     def begin(self, run):
         where = run.rig.dir / "second"
@@ -217,10 +221,14 @@ class Policies:
         self.dead = {x.number: x for x in self.letters}
 
     def unlike(self, run, letter):
-        """Not what the log has under its id, in its own partition."""
+        """Not what the log has under its id, in its own partition, or had
+        before it was trimmed."""
         key = LEAT % (letter.partition, "log")
         found = run.ask(key, "XRANGE", key, letter.i, letter.i)
-        return not found or found[0][1] != letter.fields
+        if found:
+            return found[0][1] != letter.fields
+        at = tuple(int(x) for x in letter.i.split("-"))
+        return run.seen.get(letter.partition, {}).get(at) != str(letter.number)
 
     def sort_innocent(self, run):
         """Who is killed from outside while he tries one that others had when
@@ -233,13 +241,25 @@ class Policies:
         struck = [n for n in dead if last.get(n, (0, ""))[1] in run.killed]
         return struck, [n for n in dead if n not in struck]
 
+    def replay_now(self, run):
+        """The numbers of what is dead, which is about to be replayed."""
+        self.replays += 1
+        return {x.number for x in dead_letters(run, self.partitions,
+                                               self.group)}
+
+    def replayed(self):
+        """Of what is dead in the end, what was replayed before."""
+        return {x.number for x in self.letters if x.r}
+
     def judge(self, run, verdict):
-        """Once all is drained, before anything is replayed."""
+        """Once all is drained, before the last replay.  What a seek brought
+        back may have become a dead letter as often."""
         in_logs = {int(text) for i in range(self.partitions)
-                   for _, text in run.written(i)}
+                   for _, text in run.ever_written(i)}
+        times = Counter(x.number for x in self.letters)
         doomed = {n for n in in_logs if self.fates.doomed(n)}
         wrong = [(x, why) for x in self.letters
-                 if (why := why_wrong(x, self.fates))]
+                 if (why := why_wrong(x, self.fates, self.replays))]
         unlike = [x for x in self.letters if self.unlike(run, x)]
         struck, innocent = self.sort_innocent(run)
         verdict.update(
@@ -247,12 +267,11 @@ class Policies:
             doomed=len(doomed), undead=len(doomed - set(self.dead)),
             innocent=len(innocent), struck=len(struck),
             mislabelled=len(wrong),
-            buried_twice=len(self.letters) - len(self.dead),
+            buried_twice=sum(max(n - 1 - run.agains[x], 0)
+                             for x, n in times.items()),
             unlike=len(unlike))
-        # They were seen, and have no effect.
-        verdict["stuck"] -= self.without_effect(run)
-        verdict["vanished"] = self.vanished(run, in_logs)
-        verdict["stuck"] -= verdict["vanished"]
+        verdict["unseen"] = sum(
+            not run.ledgers.seen(n >> 32, n & 0xffffffff) for n in self.dead)
         self.show(wrong, unlike, innocent, doomed - set(self.dead))
         self.judge_second(run, verdict)
 
@@ -262,21 +281,6 @@ class Policies:
                  {POISON, REJECTED, CRASHER}),
                 ("processes died of what they handled",
                  verdict["crashes"] > 0)]
-
-    def without_effect(self, run):
-        """Dead letters that had been handed out and had no effect; each must
-        have been handed out."""
-        effected = run.ledgers.read().effected
-        return sum(not (n & 0xffffffff) < len(effected.get(n >> 32, b"")) or
-                   not effected[n >> 32][n & 0xffffffff] for n in self.dead)
-
-    def vanished(self, run, in_logs):
-        """Handed out once, never confirmed to the sender and in no log: they
-        went with a server that was replaced before they had their effect."""
-        all_of = Ledgers(run.dir).read()
-        seen = {r.id for r in all_of.of(DELIVERY)}
-        seen -= {r.id for r in all_of.of(EFFECT)} | set(self.dead) | in_logs
-        return sum(not all_of.was_acked(n >> 32, n & 0xffffffff) for n in seen)
 
     def show(self, wrong, unlike, innocent, undead):
         for letter, why in wrong[:5]:
@@ -327,8 +331,13 @@ class Policies:
                  killed.poll() is not None, LONG, "some are replayed")
         run.rig.kill(killed)
         code = self.command(run).wait(LONG)
+        if len(self.letters) > len(self.dead):  # one of each at a time
+            with contextlib.suppress(TimeoutError):
+                wait_for(lambda: self.all_replayed(run), LONG, "the first are")
+            if any(dead_letters(run, self.partitions, self.group)):
+                code = self.command(run).wait(LONG)
         try:
-            wait_for(lambda: self.replayed(run), LONG, "all are replayed")
+            wait_for(lambda: self.all_replayed(run), LONG, "all are replayed")
         except TimeoutError:
             self.complain(run)
         seen = [r.id for r in run.ledgers.of(EFFECT)]
@@ -337,12 +346,13 @@ class Policies:
         verdict.update(replayed=len(set(seen)),
                        unreplayed=len(set(self.dead) ^ set(seen)) + len(left)
                        + (code != 0),
-                       replayed_twice=len(seen) - len(set(seen)) + len(again))
+                       replayed_twice=max(len(seen) - len(self.letters), 0) +
+                       len(again))
         for w in members:
             w.terminate()
         run.through(members, "who saw the replay")
 
-    def replayed(self, run):
+    def all_replayed(self, run):
         seen = {r.id for r in run.ledgers.read().of(EFFECT)}
         return seen >= set(self.dead) and \
             not left_in(run, self.partitions, self.group)

@@ -12,9 +12,10 @@ for, the consumers end, and a last one, alone, shows that nothing is unsettled.
 import random
 import signal
 import time
+from collections import Counter
 
 from chaos import judge, say, wait_for
-from topics import ACK, EFFECT, LATE, Ledgers, Notes, Worker
+from topics import ACK, EFFECT, GONE, LATE, Ledgers, Notes, Worker
 
 PRODUCERS = 2
 KEYS = 16           # of each producer
@@ -28,12 +29,25 @@ RATE = 400          # messages a second, of each producer
 DRAIN_SECONDS = 120
 DRAINS = 10         # so often
 SAFE = 1000         # the keys of the last round
+LARGE = 100         # one message of so many is kept beside the log
+WRONG = ("admitted", "unheld", "forsaken", "outlived")  # operator_cards.py
+REFUSED = 4         # how a consumer ends that asks for other settings
 GROUP = "billing"
+
+
+def number_in(fields):
+    """Of an entry, as text: its body begins with it; one whose body is beside
+    the log has it as its id, the first attribute (codec_native.c)."""
+    pairs = dict(zip(fields[::2], fields[1::2]))
+    if b"b" in pairs:
+        return pairs[b"b"].decode()
+    packed = pairs[b"a"]
+    return packed[8:8 + packed[7]].decode()
 
 
 class Run:
     """A topic under fire.  The servers are the subclass's: urls before this is
-    made; call(key, *words) and written(i) once all is well."""
+    made; ask(key, *words) and doors(), the ways to them."""
 
     producer_url = consumer_url = None
     durability = replicas = 0
@@ -52,10 +66,15 @@ class Run:
             self.rate = min(self.rate, self.policies.rate)
             self.ledgers.doomed = self.policies.fates.doomed
         self.notes = Notes(self.dir)
+        self.own = Notes(self.dir, "own")   # what is true of this group only
         self.seen = {}      # partition: what was in its log before a trim
         self.sought = []    # partition, from where to where a seek went back
+        self.agains = Counter()     # number: how often a seek brought it back
+        self.wrong = Counter()      # what went wrong, beside the ledgers
+        self.passed = 0     # groups and topics that came and went
+        order = getattr(self.policies, "order", "partition")
+        self.settings = {"lease": int(self.lease * 1000), "order": order}
         self.since = None   # the server has been out of reach
-        self.lossy = False  # and may have lost what it has acknowledged
         self.standing = {}  # consumer: since when it stands
         self.killed = set()  # ledgers of consumers that we killed
         self.stuck = 0
@@ -75,7 +94,8 @@ class Run:
     def producer(self, n):
         return self.worker("produce", self.producer_url, f"producer{n}",
                            key=1 + n * KEYS, keys=KEYS, rate=self.rate,
-                           republish=self.republish)
+                           republish=self.republish,
+                           large=0 if self.policies else LARGE)
 
     def consumer(self, name=None, **more):
         self.born += 1
@@ -87,11 +107,19 @@ class Run:
         else:               # killed from outside: no message is to blame
             more = {"max": 1000, **more}
         w = self.worker("consume", self.consumer_url, f"c{self.born}",
-                        name=name, lease=int(self.lease * 1000),
-                        in_flight=IN_FLIGHT, threads=THREADS,
-                        work=self.born % 3, **more)
+                        name=name, in_flight=IN_FLIGHT, threads=THREADS,
+                        work=self.born % 3, **{**self.settings, **more})
         w.name = name
         return w
+
+    def refused(self, w):
+        """Who was early or late with what the group has now comes again.
+        False: it did not end by that."""
+        if w not in self.consumers or w.process.poll() != REFUSED:
+            return False
+        self.forget(w)
+        self.consumers.append(self.consumer(w.name))
+        return True
 
     def tick(self):
         """Who stood long enough goes on; nobody may end by himself."""
@@ -100,8 +128,8 @@ class Run:
             self.resume.remove((when, w))
             self.wake(w)
         for w in self.consumers + self.producers:
-            if not w.alive() and not (self.policies and
-                                      self.policies.revive(self, w)):
+            if not w.alive() and not self.refused(w) and not (
+                    self.policies and self.policies.revive(self, w)):
                 raise RuntimeError(f"{w.role} ended with "
                                    f"{w.process.returncode}")
 
@@ -140,9 +168,8 @@ class Run:
         """The server is there again, and all find it within the grace."""
         if self.since:
             self.notes.strike(0, self.since,
-                              time.monotonic() + self.lease * GRACE,
-                              self.lossy)
-        self.since, self.lossy = None, False
+                              time.monotonic() + self.lease * GRACE)
+        self.since = None
 
     def do(self, fault, seconds, r):
         """One card of a deck."""
@@ -253,8 +280,9 @@ class Run:
         seen = None
 
         def look():
-            for w in list(self.consumers) if self.policies else ():
-                self.policies.revive(self, w)
+            for w in list(self.consumers):
+                if not self.refused(w) and self.policies:
+                    self.policies.revive(self, w)
             return self.drained() and \
                 (not self.policies or self.policies.drained(self))
         for _ in range(DRAINS):
@@ -286,12 +314,19 @@ class Run:
         return self.ledgers.read().twice - before
 
     def written(self, partition):
-        """Position and body of all that is in its log, in order."""
-        raise NotImplementedError
+        """Position and number of all that is in its log, in order."""
+        key = f"leat:{{orders/{partition}}}:log"
+        for at, fields in self.ask(key, "XRANGE", key, "-", "+"):
+            ms, seq = at.split(b"-")
+            yield (int(ms), int(seq)), number_in(fields)
 
     def ever_written(self, partition):
         """The same, with what was taken from it: operator_cards.py."""
         return self.written(partition)
+
+    def doors(self):
+        """The proxies that consumers and the operator come by."""
+        raise NotImplementedError
 
     def ask(self, key, *words):
         """A command, to the server that has this key."""
@@ -316,6 +351,10 @@ class Run:
         late = list(self.late(logs))
         for key, seq in late:
             self.notes.of(LATE, key << 32 | seq)
+        for number in self.policies.dead if self.policies else ():
+            self.own.of(GONE, number)   # it has no effect, and need not
+        for number in self.policies.replayed() if self.policies else ():
+            self.own.of(LATE, number)
         verdict = judge(self.rig, self.dir, seed, self.stuck, *flags)
         verdict["late"] = len(late)
         verdict["misplaced"] = sum(
@@ -323,6 +362,7 @@ class Run:
             if not self.policies or self.policies.in_order(x[0]))
         verdict["written_twice"] = sum(len(log) - len(set(log))
                                        for log in logs)
+        verdict.update({k: self.wrong[k] for k in WRONG})
         return verdict
 
     def producers_ended(self):

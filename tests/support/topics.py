@@ -27,8 +27,8 @@ class Notes:
     """What the run itself writes down, for the judge: whom it struck, and what
     its operator did.  A ledger as any other."""
 
-    def __init__(self, directory):
-        self.path = directory / f"notes.{os.getpid()}.ledger"
+    def __init__(self, directory, role="notes"):
+        self.path = directory / f"{role}.{os.getpid()}.ledger"
 
     def write(self, kind, key=0, seq=0, number=0, fence=0, detail=0, ns=0):
         head = struct.pack("=IIQQQQQQq", MAGIC, kind, key, seq, number, 0,
@@ -41,9 +41,9 @@ class Notes:
 
     def strike(self, process, begin, end, lossy=False):
         """Seconds of the monotonic clock; process 0 is all of them.  lossy:
-        what was saved since then may be gone."""
-        self.write(STRIKE, seq=int(lossy), number=process, fence=max(int(begin * 1e9), 1),
-                   detail=int(end * 1e9))
+        what was saved meanwhile may be gone."""
+        self.write(STRIKE, seq=int(lossy), number=process,
+                   fence=max(int(begin * 1e9), 1), detail=int(end * 1e9))
 
     def of(self, kind, number, ns=0):
         """GONE, AGAIN or LATE: said of a message, from ns on (now)."""
@@ -60,6 +60,7 @@ class Ledgers:
         self.doomed = doomed    # such have no effect, and are not missed
         self.records = []
         self.acked, self.effected = {}, {}  # key: a byte for each seq
+        self.delivered = {}
         self.missing = 0        # acknowledged, without an effect
         self.counts = [0] * (LATE + 1)
         self.kept = {ACK: [], LOSS: []}
@@ -95,6 +96,11 @@ class Ledgers:
         seen = self.acked.get(key, b"")
         return bool(seq < len(seen) and seen[seq])
 
+    def seen(self, key, seq):
+        """It was handed out."""
+        seen = self.delivered.get(key, b"")
+        return bool(seq < len(seen) and seen[seq])
+
     def had_effect(self, key, seq):
         seen = self.effected.get(key, b"")
         return bool(seq < len(seen) and seen[seq])
@@ -108,6 +114,8 @@ class Ledgers:
         if r.kind == ACK and self.mark(self.acked, r):
             self.missing += not self.marked(self.effected, r) and \
                 not self.doomed(r.id)
+        elif r.kind == DELIVERY:
+            self.mark(self.delivered, r)
         elif r.kind == EFFECT:
             if self.mark(self.effected, r):
                 self.missing -= bool(self.marked(self.acked, r)) and \
@@ -134,6 +142,8 @@ def unfenced(redis, sought=(), group="billing"):
         if words[0].upper() != b"HSET":
             continue
         key, fields = words[1], dict(zip(words[2::2], words[3::2]))
+        if not key.startswith(b"leat:{orders/"):
+            continue
         if key.endswith(f":cur:{group}".encode()) and b"c" in fields:
             at = tuple(int(x) for x in fields[b"c"].split(b"-"))
             back += at < cursors.get(key, (0, 0)) and not allowed(key, at)

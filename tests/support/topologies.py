@@ -73,6 +73,7 @@ class Node:
         self.dir = rig.dir / name
         self.dir.mkdir()
         self.config = list(config)
+        self.clock = clock
         self.env = clock.env if clock else None
         self.process = None
         self.proxy = None
@@ -221,14 +222,18 @@ class Topology:
         self.durability = durability
         if replicas:
             self.replicas = replicas
-        self.clock = Clock(rig)
         self.nodes = []
 
     def node(self, name, *config):
         n = Node(self.rig, name, *durable(self.durability, self.replicas),
-                 *config, clock=self.clock)
+                 *config, clock=Clock(self.rig, f"{name}.clock"))
         self.nodes.append(n)
         return n
+
+    def set(self, seconds):
+        """All clocks, as Clock does one."""
+        for n in self.nodes:
+            n.clock.set(seconds)
 
     def masters(self):
         """Those that serve now, as far as is known; may be stopped or dead."""
@@ -244,8 +249,7 @@ class Topology:
 
     def heal(self):
         """All servers run and reach each other; returns when they are sound
-        again."""
-        self.clock.set(0)
+        again.  Their clocks stay as they are."""
         for n in self.nodes:
             n.heal()
         wait_for(self.sound, LONG, "the servers are sound again")

@@ -5,20 +5,29 @@
  *
  * Before it is included: WORKOUT_MS, how long an answer is waited for; and who
  * includes it has
- *   work_url      where the server is
+ *   work_url(p)   where the servers are, of a place below
  *   begin()       called when a section has prepared what it needs
  *   prepared(ok)  called with whether there is what is to be worked on
  */
 #ifndef SUPPORT_WORKOUT_H
 #define SUPPORT_WORKOUT_H
 
+#include "base/system.h"
+
 #include <leat/leat.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MESSAGES = 6, LETTERS = 8 };
+
+/* One server, also by TLS; a cluster; a master and its sentinels. */
+typedef enum place { PLAIN, TLS, CLUSTER, SENTINEL } place;
+
+/* SAFE: what is written is proved; OLD: only what Redis 6.0 has is used. */
+typedef enum kind { USUAL, SAFE, OLD } kind;
+
+static const char *work_at; /* the section's */
 
 static leat_error e;
 static leat_client *c;
@@ -146,6 +155,91 @@ static void admin(void)
     leat_remove_opts force = { .force = true };
     (void)leat_group_remove(c, "t", "g", &force, &e);
     (void)leat_topic_remove_with(c, "t", &force, &e);
+}
+
+/* The server hangs up on everybody else. */
+static void cut_all(void)
+{
+    leat_client *x = leat_client_open(work_at, NULL, &e);
+    leat_reply *r = NULL;
+    if (x && leat_client_call(x,
+                              LEAT_ARGS(leat_str("CLIENT"), leat_str("KILL"),
+                                        leat_str("TYPE"), leat_str("normal"),
+                                        leat_str("SKIPME"), leat_str("yes")),
+                              NULL, &r, &e) == LEAT_OK)
+        leat_reply_free(r);
+    leat_client_close(x);
+}
+
+static void publish_large(leat_topic *t)
+{
+    static const char large[300] = "large";
+    leat_msg m = { .body = leat_mem(large, sizeof large),
+                   .key = leat_str("large") };
+    for (int i = 0; t && i < 3; i++)
+        (void)leat_topic_publish(t, &m, NULL, NULL, &e);
+    if (t)
+        (void)leat_topic_flush(t, WORKOUT_MS, &e);
+}
+
+static void follow(void)
+{
+    leat_seen seen;
+    leat_browse *b = leat_browse_open(
+        c, "t", &(leat_browse_opts){ .follow = true }, &e);
+    for (int i = 0; b && i < 3 * MESSAGES; i++)
+        if (leat_browse_next(b, &seen, WORKOUT_MS / 10, &e) <= 0)
+            break;
+    leat_browse_close(b);
+}
+
+/* Some are in flight while it is looked at. */
+static void held_topic(leat_source *s)
+{
+    leat_delivery *d[4];
+    int n = s ? leat_source_receive(s, d, 4, WORKOUT_MS, &e) : 0;
+    if (n > 1)
+        settle(d[--n], 0); /* behind others: the cursor stays */
+    if (s)
+        (void)leat_source_flush(s, WORKOUT_MS / 4, &e);
+    leat_pending_free(leat_pending_list(c, "t", "g", NULL, &e));
+    leat_group_info_free(leat_group_describe(c, "t", "g", NULL, &e));
+    for (int i = 0; i < n; i++)
+        settle(d[i], 0);
+    consume(s, 2 * MESSAGES, false);
+}
+
+/* With all that a topic can have. */
+static void rich(void)
+{
+    const leat_topic_spec spec = { .partitions = 2,
+                                   .retention = { .max_entries = 2,
+                                                  .max_age_ms = 1000,
+                                                  .cap = 1000,
+                                                  .large_body = 100 } };
+    leat_trimmed trimmed;
+    leat_metrics *m = leat_metrics_new(&e);
+    begin();
+    (void)leat_topic_create(c, "t", &spec, &e);
+    leat_topic *t = leat_topic_open(c, "t", &(leat_topic_opts){ .metrics = m },
+                                    &e);
+    leat_topic_source_opts o = member;
+    o.metrics = m;
+    leat_source *s = t ? leat_topic_source(t, "g", &o, &e) : NULL;
+    publish(t);
+    publish_large(t);
+    held_topic(s);
+    cut_all();
+    publish_large(t);
+    consume(s, 3, true);
+    follow();
+    (void)leat_group_alter(
+        c, "t", "g", &(leat_group_settings){ .lease_ms = 2000 }, NULL, &e);
+    (void)leat_topic_trim(c, "t", &(leat_trim_opts){ .max_entries = 1 },
+                          &trimmed, &e);
+    leat_source_close(s);
+    leat_topic_close(t);
+    leat_metrics_free(m);
 }
 
 static size_t walk(leat_dlq *d, char ids[LETTERS][LEAT_DEAD_ID], bool back)
@@ -285,9 +379,14 @@ static void fifo_queues(void)
 
 static void told_queues(void)
 {
-    leat_client *other = leat_client_open(work_url, NULL, &e);
+    leat_client *other = leat_client_open(work_at, NULL, &e);
     queue_with(&(leat_queue_opts){ .event_client = other, .ttl_ms = 60000 });
     leat_client_close(other);
+}
+
+static void redowl_queues(void)
+{
+    queue_with(&(leat_queue_opts){ .profile = LEAT_QUEUE_REDOWL });
 }
 
 /* ---- pools ------------------------------------------------------------ */
@@ -320,7 +419,7 @@ static void pools(void)
         c, handle, NULL,
         &(leat_pool_opts){ .workers = 2, .retry_ms = 1, .poll_ms = 20 }, &e);
     for (int i = 0; p && i < 40 && atomic_load(&handled) < 16; i++)
-        usleep(WORKOUT_MS * 20);
+        leat__sleep_ms(WORKOUT_MS / 50 + 1);
     if (p)
         (void)leat_pool_stop(p, WORKOUT_MS, &e);
 }
@@ -367,7 +466,7 @@ static void clients(void)
     begin();
     for (int i = 0; i < 2; i++) {
         leat_client_opts o = { .timeout_ms = WORKOUT_MS, .resp2 = i == 1 };
-        leat_client *x = leat_client_open(work_url, &o, &e);
+        leat_client *x = leat_client_open(work_at, &o, &e);
         leat_reply *r = NULL;
         if (x && leat_client_call(x, LEAT_ARGS(leat_str("PING")), NULL, &r,
                                   &e) == LEAT_OK)
@@ -376,13 +475,68 @@ static void clients(void)
     }
 }
 
+/* Commands whose answers come together, in an array of arrays. */
+static void ask_multi(leat_conn *conn)
+{
+    const leat_bytes key = leat_str("{k}a"), list = leat_str("{k}b");
+    (void)leat_conn_watch(conn, &key, 1, &e);
+    if (leat_conn_begin(conn, &e) != LEAT_OK)
+        return;
+    (void)leat_conn_send(conn, LEAT_ARGS(leat_str("SET"), key, leat_str("1")),
+                         NULL, &e);
+    (void)leat_conn_send(conn, LEAT_ARGS(leat_str("RPUSH"), list, key), NULL,
+                         &e);
+    (void)leat_conn_send(
+        conn,
+        LEAT_ARGS(leat_str("LRANGE"), list, leat_str("0"), leat_str("-1")),
+        NULL, &e);
+    (void)leat_conn_exec(conn, &e);
+}
+
+static void multi(void)
+{
+    begin();
+    for (int i = 0; i < 3; i++) {
+        leat_conn *conn = leat_client_lend(c, WORKOUT_MS, &e);
+        if (conn)
+            ask_multi(conn);
+        leat_client_return(c, conn);
+    }
+}
+
+/* An input of the fuzzer has a section's number: new ones go to the end. */
 static const struct section {
     const char *name;
     void (*run)(void);
+    place place;
+    kind kind;
 } sections[] = {
-    { "topics", topics }, { "admin", admin },      { "letters", letters },
-    { "queues", queues }, { "fifo", fifo_queues }, { "told", told_queues },
-    { "pools", pools },   { "streams", streams },  { "clients", clients },
+    { "topics", topics, PLAIN, USUAL },
+    { "admin", admin, PLAIN, USUAL },
+    { "letters", letters, PLAIN, USUAL },
+    { "queues", queues, PLAIN, USUAL },
+    { "fifo", fifo_queues, PLAIN, USUAL },
+    { "told", told_queues, PLAIN, USUAL },
+    { "pools", pools, PLAIN, USUAL },
+    { "streams", streams, PLAIN, USUAL },
+    { "clients", clients, PLAIN, USUAL },
+    { "redowl", redowl_queues, PLAIN, USUAL },
+    { "multi", multi, PLAIN, USUAL },
+    { "cluster", topics, CLUSTER, USUAL },
+    { "cluster-admin", admin, CLUSTER, USUAL },
+    { "cluster-queues", queues, CLUSTER, USUAL },
+    { "cluster-multi", multi, CLUSTER, USUAL },
+    { "sentinel", clients, SENTINEL, USUAL },
+    { "sentinel-topics", topics, SENTINEL, USUAL },
+    { "tls", clients, TLS, USUAL },
+    { "tls-topics", topics, TLS, USUAL },
+    { "tls-queues", queues, TLS, USUAL },
+    { "rich", rich, PLAIN, USUAL },
+    { "old-streams", streams, PLAIN, OLD },
+    { "safe-topics", topics, SENTINEL, SAFE },
+    { "safe-queues", queues, SENTINEL, SAFE },
+    { "safe-streams", streams, SENTINEL, SAFE },
+    { "safe-cluster", topics, CLUSTER, SAFE },
 };
 
 enum { SECTIONS = sizeof sections / sizeof *sections };
@@ -394,7 +548,11 @@ static void work(const struct section *s)
                            .connect_timeout_ms = 8 * WORKOUT_MS,
                            .max_retry_ms = WORKOUT_MS / 10 + 1 };
     leat_reply *r = NULL;
-    c = leat_client_open(work_url, &o, &e);
+    o.durability = s->kind == SAFE ? LEAT_REPLICATED : o.durability;
+    o.allow_weak = s->kind == SAFE;
+    o.as_redis_6_0 = s->kind == OLD;
+    work_at = work_url(s->place);
+    c = leat_client_open(work_at, &o, &e);
     if (c && leat_client_call(c, LEAT_ARGS(leat_str("FLUSHDB")), NULL, &r,
                               &e) == LEAT_OK)
         s->run();

@@ -2,11 +2,11 @@
 --
 -- KEYS   1 groups    2 group   as in enter.lua
 --        3 members   4 beats   5 paused
--- ARGV   1 name      2 incarnation
+-- ARGV   1 name      2 incarnation   3 "gone", as in mark.lua
 -- result 1 it is gone, 0 it was already, or is another of that name
 -- states gone -> unknown
 
-if redis.call('HEXISTS', KEYS[2], 'gone') == 0 or
+if redis.call('HEXISTS', KEYS[2], ARGV[3]) == 0 or
    (redis.call('HGET', KEYS[2], 'u') or '') ~= ARGV[2] then
     return 0
 end

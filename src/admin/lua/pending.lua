@@ -14,6 +14,10 @@
 
 local KEPT, DUE, LANE = KEYS[1], KEYS[2], KEYS[3]
 local rank, most = tonumber(ARGV[2]), tonumber(ARGV[3])
+local MOST = 200 -- LOOK_PAGE
+if most > MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local out = {'0'}
 
 local function entry(id, due)

@@ -1,3 +1,4 @@
+--#include "topic/same.lua"
 --#include "redis/clock.lua"
 --#include "topic/kept.lua"
 -- replay.lua: dead letters of one group and partition become retries that are
@@ -10,6 +11,7 @@
 --       2 group
 --       3 partition: with the id, the name under which it is remembered
 --       4... ids of dead letters
+-- The last of KEYS and of ARGV are as in topic/same.lua.
 -- result for each id:
 --       "1"  it is moved
 --       "0"  there is none, or it is another group's
@@ -20,6 +22,10 @@
 --
 -- The same again finds "0": nothing is moved twice.
 
+local MOST = 100 -- LEAT__DLQ_PAGE
+if #ARGV > 3 + MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local DLQ, KEPT, DUE, LANE = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local dry, group, partition = ARGV[1] == '1', ARGV[2], ARGV[3]
 local known = redis.call('EXISTS', KEYS[5]) == 1

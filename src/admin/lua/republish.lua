@@ -1,3 +1,4 @@
+--#include "topic/same.lua"
 --#include "topic/append.lua"
 -- republish.lua: dead letters of one partition become new messages of its log,
 -- for every group.
@@ -9,6 +10,7 @@
 --       3 how many it keeps at about, settled or not; 0: all
 --       4 longer values than this go beside the log; 0: none
 --       5... for each: id, number of fields, and their names and values
+-- The last of KEYS and of ARGV are as in topic/same.lua.
 -- result for each id:
 --       "1"  it is moved
 --       "0"  there is none
@@ -18,6 +20,7 @@
 --
 -- The same again finds "0": nothing is published twice.
 
+local MOST, PAIRS = 100, 3000 -- LEAT__DLQ_PAGE, LEAT__DLQ_FIELDS_MOST
 local DLQ, LOG, BODIES, LARGE = unpack(KEYS)
 local dry, cap = ARGV[1] == '1', tonumber(ARGV[2])
 local maxlen, limit = tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -45,6 +48,16 @@ local function republish(id, fields)
     end
     redis.call('XDEL', DLQ, id)
     return '1'
+end
+
+-- All that is given is looked at before the first write.
+local n, at = 0, 5
+while at < #ARGV do
+    local count = tonumber(ARGV[at + 1])
+    n, at = n + 1, at + 2 + 2 * count
+    if n > MOST or count > PAIRS or at > #ARGV + 1 then
+        return redis.error_reply('ERR more than one call may have')
+    end
 end
 
 local out, i = {}, 5

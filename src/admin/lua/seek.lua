@@ -1,3 +1,4 @@
+--#include "topic/same.lua"
 --#include "redis/clock.lua"
 --#include "topic/mirror.lua"
 -- seek.lua: a group reads a partition from another place on.
@@ -5,6 +6,7 @@
 -- KEYS  1 lease   2 cursor   3 log   as in take.lua
 --       4 kept    5 due      6 lane  as in kept.lua
 --       7 joined  hash: group -> incarnation, see joined.lua
+--       8 id      as in topic/same.lua
 -- ARGV  1 where   "start", "end", or an id: the cursor, beyond the end: the end
 --       2 n       entries ever added up to that id, or "" not known
 --       3 group
@@ -13,6 +15,7 @@
 --       6 channel on which the change is told
 --       7 "1": what is put by is forgotten, too
 --       8 incarnation of the group
+--       9 incarnation of the topic, as in topic/same.lua
 -- result {"1", c}      done, and this is the cursor
 --        {"0", nonce}  the lease is this one's: nothing was done
 --        {"2"}         it is another group of that name: nothing was done

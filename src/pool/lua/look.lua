@@ -13,6 +13,11 @@
 -- Reads only.  A queue's score is when it came or was served last; one that lies
 -- ahead belongs to a queue that was put off.  As queues of all shards are
 -- compared, ages are told: clocks of nodes differ.
+-- LEAT__QUEUE_SHARDS, POOL_QUEUES_MAX
+local SHARDS, MOST = 64, 2000
+if #KEYS > SHARDS or tonumber(ARGV[1]) > MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local call = redis.call
 local sub, find = string.sub, string.find
 local t = call('TIME')

@@ -63,22 +63,22 @@ local function add(queue, fifo, log, age, messages)
 end
 
 -- Asked before: once more what is still there of it.
-local function remember(queue, first)
-    local key, head = base .. queue, 'v/' .. queue .. '/'
-    local conf = settings(key)
-    if not conf[1] or conf[2] then
-        return
-    end
-    local hide = tonumber(ARGV[5])
-    hide = hide > 0 and hide or tonumber(conf[3])
-    local fifo = conf[6] == '1'
-    local done, out = string.format('%.0f', first + hide), { 0, hide }
---#include "queue/again.lua"
-    if #out > 2 then
-        add(queue, fifo, conf[7] == '1', 0, out)
-    end
-end
 if done then
+--#include "queue/again.lua"
+    local function remember(queue, first)
+        local key, head = base .. queue, 'v/' .. queue .. '/'
+        local conf = settings(key)
+        if not conf[1] or conf[2] then
+            return
+        end
+        local hide = tonumber(ARGV[5])
+        hide = hide > 0 and hide or tonumber(conf[3])
+        local fifo, lot = conf[6] == '1', { 0, hide }
+        give_again(lot, first + hide, head, key, fifo, false)
+        if #lot > 2 then
+            add(queue, fifo, conf[7] == '1', 0, lot)
+        end
+    end
     local first
     for word in string.gmatch(done == 'late' and '' or done, '[^ ]+') do
         if first then

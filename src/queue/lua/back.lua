@@ -44,7 +44,7 @@ local function conf_of(queue)
     if not c then
         local v = try('HMGET', base .. queue .. ':conf', 'created', 'gone',
                       'receives', 'fifo', 'events')
-        c = { there = v[1] and not v[2], max = tonumber(v[3] or '0'),
+        c = { there = v[1] and not v[2], max = tonumber(v[3] or '0') or 0,
               fifo = v[4] == '1', log = v[5] == '1' }
         c.sound = c.there and sound(queue, c.fifo)
         confs[queue] = c
@@ -52,16 +52,37 @@ local function conf_of(queue)
     return c
 end
 
--- The group and the id of a fifo entry, or nil and the id.
+-- The group and the id of a fifo entry, or nil and the id.  What is no entry, so
+-- that somebody else put it there, is of nobody's group and of no message: ''.
 local function parts(entry, fifo)
-    local rest = sub(entry, find(entry, '/', find(entry, '/', 1, true) + 1,
-                                 true) + 1)
+    local rest = match(entry, '^%d+/%d+/(.*)$') or ''
     if not fifo then
         return nil, rest
     end
-    local p = find(rest, '/', 1, true)
-    local n = tonumber(sub(rest, 1, p - 1))
-    return sub(rest, p + 1, p + n), sub(rest, p + n + 2)
+    local n, p = match(rest, '^(%d+)/()')
+    if not n or #rest < p + n then
+        return nil, ''
+    end
+    return sub(rest, p, p + n - 1), sub(rest, p + n + 1)
+end
+
+-- Is the queue one that is looked through for what stands nowhere?  Then what
+-- comes to a place that may have been read is struck out of what is looked for,
+-- and a group that does so is noted: see search.lua.
+local function stand(queue, fifo, entries)
+    if try('HGET', base .. 'lost', 'queue') == queue then
+        for i = 1, #entries do
+            local _, id = parts(entries[i], fifo)
+            try('SREM', base .. 'lost:ids', id)
+        end
+    end
+end
+
+local function note_group(queue, group)
+    if try('HGET', base .. 'lost', 'queue') == queue and
+        try('SISMEMBER', base .. 'lost:read', group) == 0 then
+        try('SADD', base .. 'lost:groups', group)
+    end
 end
 
 local function receives(entry)
@@ -79,15 +100,18 @@ end
 local function free_group(queue, group, front)
     local key = base .. queue
     call('HDEL', key .. ':busy', group)
-    if call('LLEN', key .. ':g:' .. group) > 0 and
-        lay(front, key .. ':ready', group) == 1 then
-        wake(queue, key .. ':ready')
+    if call('LLEN', key .. ':g:' .. group) > 0 then
+        note_group(queue, group)
+        if lay(front, key .. ':ready', group) == 1 then
+            wake(queue, key .. ':ready')
+        end
     end
 end
 
 -- A message of a group, at the head where it comes back, else at the tail.
 local function put_in_group(queue, group, entry, front)
     local key = base .. queue
+    stand(queue, true, { entry })
     local n = lay(front, key .. ':g:' .. group, entry)
     if front then
         free_group(queue, group, true)
@@ -123,6 +147,7 @@ end
 
 -- From flight to the dead letters.
 local function bury(queue, c, entries, how, reason)
+    stand(queue, c.fifo, entries)
     local first = push(false, base .. queue .. ':dead', entries)
     try('HINCRBY', base .. queue .. ':stat', 'dead', #entries)
     try('HINCRBY', base .. queue .. ':stat', 'back', #entries)
@@ -146,8 +171,11 @@ local function give_back(queue, c, entries, how)
         for i = #entries, 1, -1 do
             put_in_group(queue, parts(entries[i], true), entries[i], true)
         end
-    elseif push(true, key .. ':ready', entries) then
-        wake(queue, key .. ':ready')
+    else
+        stand(queue, false, entries)
+        if push(true, key .. ':ready', entries) then
+            wake(queue, key .. ':ready')
+        end
     end
     try('HINCRBY', key .. ':stat', 'back', #entries)
     try('HINCRBY', key .. ':stat', 'requeued', #entries)
@@ -164,14 +192,18 @@ local function arrive(queue, c, entries)
         for i = 1, #entries do
             put_in_group(queue, parts(entries[i], true), entries[i], false)
         end
-    elseif push(false, key .. ':ready', entries) then
-        wake(queue, key .. ':ready')
+    else
+        stand(queue, false, entries)
+        if push(false, key .. ':ready', entries) then
+            wake(queue, key .. ':ready')
+        end
     end
     try('HINCRBY', key .. ':stat', 'late', -#entries)
 end
 
 -- Back among the dead letters, at the head.
-local function lie_again(queue, entries)
+local function lie_again(queue, c, entries)
+    stand(queue, c.fifo, entries)
     local first = push(true, base .. queue .. ':dead', entries)
     try('HINCRBY', base .. queue .. ':stat', 'dback', #entries)
     if first then
@@ -179,31 +211,32 @@ local function lie_again(queue, entries)
     end
 end
 
--- Sort one member of the index into what becomes of it.
-local function sort_in(all, member)
-    local kind = sub(member, 1, 1)
-    local queue = sub(member, 3, find(member, '/', 3, true) - 1)
-    local c = conf_of(queue)
-    local entry = sub(member, #queue + 4)
-    local to
-    if kind == 'd' then
-        entry = c.fifo and sub(entry, find(entry, '/', 1, true) + 1) or entry
-        to = 'arrive'
-    else
+-- The kind, queue and entry of a member of the index; entry is '' where there is
+-- none in it.
+local function open(member)
+    local kind, queue, entry = match(member, '^([dvx])/([^/]*)/(.*)$')
+    if not kind then
+        return '', '', ''
+    elseif kind ~= 'd' then
         entry = match(entry, '^(.*)/[^/]*$')
-        if kind == 'x' then
-            to = 'lie'
-        else
-            to = c.max > 0 and receives(entry) >= c.max and 'bury' or 'back'
-        end
+    elseif conf_of(queue).fifo then
+        entry = match(entry, '^%d+/(.*)$')
     end
-    if not c.sound or
-        (c.fifo and not sound_group(queue, parts(entry, true))) then
-        -- Never dropped: somebody may set its keys right, and one who removes
-        -- the queue looks for it here.
-        call('ZADD', KEYS[1], now + RETRY_MS, member)
+    return kind, queue, entry or ''
+end
+
+-- Sort one member of the index into what becomes of it, or to `wrong`: keys of
+-- its queue hold something else, or somebody else put it there.
+local function sort_in(all, wrong, member)
+    local kind, queue, entry = open(member)
+    local c = conf_of(queue)
+    local group, id = parts(entry, c.fifo)
+    if id == '' or not c.sound or not sound_group(queue, group) then
+        wrong[#wrong + 1] = member
         return
     end
+    local to = kind == 'd' and 'arrive' or kind == 'x' and 'lie' or
+        c.max > 0 and receives(entry) >= c.max and 'bury' or 'back'
     local q = all[queue]
     if not q then
         q = {}
@@ -236,7 +269,8 @@ local function part_of(ms, head)
     local all = call('ZREVRANGEBYSCORE', KEYS[1], format('%.3f', ms + 0.999),
                      format('%.0f', ms), 'LIMIT', 0, TOGETHER)
     for i = TOGETHER_FIFO + 1, #all do
-        if conf_of(sub(all[i], 3, find(all[i], '/', 3, true) - 1)).fifo then
+        local _, queue = open(all[i])
+        if conf_of(queue).fifo then
             return reverse({ unpack(all, 1, i - 1) })
         end
     end
@@ -259,20 +293,25 @@ local function due_now(limit)
     return part_of(last, due)
 end
 
--- Give it back; how many, which is 0 only if nothing is due.
+-- Give it back; how many, which is 0 only if nothing is due, and how many of
+-- these were wrong.  Those are never dropped but put off: somebody may set their
+-- keys right, and one who removes the queue looks for them here.
 local function expire(limit, how)
     limit = tonumber(limit)
     local due = limit > 0 and due_now(limit) or {}
     if #due == 0 then
-        return 0
+        return 0, 0
+    end
+    local all, wrong = {}, {}
+    for i = 1, #due do
+        sort_in(all, wrong, due[i])
     end
 --#include "redis/may.lua"
     may(KEYS[1], 'HDEL HEXISTS HMGET LLEN LPUSH RPUSH SET ZADD ZRANGE ZREM')
     call('ZREM', KEYS[1], unpack(due))
     save_clock()
-    local all = {}
-    for i = 1, #due do
-        sort_in(all, due[i])
+    for i = 1, #wrong do
+        call('ZADD', KEYS[1], now + RETRY_MS, wrong[i])
     end
     for i = 1, #all do
         local queue = all[i]
@@ -284,13 +323,13 @@ local function expire(limit, how)
             give_back(queue, c, q.back, how)
         end
         if q.lie then
-            lie_again(queue, q.lie)
+            lie_again(queue, c, q.lie)
         end
         if q.bury then
             bury(queue, c, q.bury, how)
         end
     end
-    return #due
+    return #due, #wrong
 end
 
 -- Milliseconds until the next deadline of the shard; -1: there is none.

@@ -75,6 +75,7 @@ for i = 9, #ARGV do
         elseif how == 'late' then
             call('ZREM', KEYS[1], m)
             call('ZADD', KEYS[1], till, 'd/' .. queue .. '/' .. entry)
+            stand(queue, false, { entry })
             late = late + 1
         else
             local after = i < 1000 and (i - 9) / 1000 or 0.998
@@ -103,7 +104,7 @@ if #entries > 0 then
     give_back(queue, c, entries, ARGV[4])
 end
 if #lie > 0 then
-    lie_again(queue, lie)
+    lie_again(queue, c, lie)
     note_why(queue, c, lie, ARGV[8])
 end
 if #worn > 0 then

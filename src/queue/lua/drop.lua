@@ -43,15 +43,19 @@ call('HLEN', key .. ':busy')
 may(key, what == 'end' and 'DEL UNLINK' or what == 'mark' and 'HDEL HSET' or
     'HDEL LLEN LREM LTRIM RPUSH ZREM')
 
+--#include "redis/chunks.lua"
+-- A scan may bring more than it was asked for.
 local function forget(entries)
     local ids = {}
     for i = 1, #entries do
         local _, id = parts(entries[i], fifo)
         ids[i] = id
     end
+    in_chunks(#ids, function(from, to)
+        call('HDEL', key .. ':body', unpack(ids, from, to))
+        try('HDEL', key .. ':why', unpack(ids, from, to))
+    end)
     if #ids > 0 then
-        call('HDEL', key .. ':body', unpack(ids))
-        try('HDEL', key .. ':why', unpack(ids))
         try('HINCRBY', key .. ':stat', 'purged', #ids)
     end
 end
@@ -107,22 +111,14 @@ elseif what == 'due' then
         local wanted = sub(m, 2, #queue + 3) == '/' .. queue .. '/' and
             (kind == 'x' and ARGV[5] ~= '0' or kind ~= 'x' and ARGV[5] ~= '2')
         if wanted and call('ZREM', KEYS[1], m) == 1 then
-            local entry = sub(m, #queue + 4)
-            if kind == 'd' then
-                entry = fifo and sub(entry, find(entry, '/', 1, true) + 1) or
-                    entry
-                late = late + 1
-            else
-                entry = match(entry, '^(.*)/[^/]*$')
-                if kind == 'x' then
-                    dback = dback + 1
-                else
-                    back = back + 1
-                end
-            end
+            local _, _, entry = open(m)
+            local group = kind == 'v' and parts(entry, fifo)
+            late = late + (kind == 'd' and 1 or 0)
+            back = back + (kind == 'v' and 1 or 0)
+            dback = dback + (kind == 'x' and 1 or 0)
             lot[#lot + 1] = entry
-            if fifo and kind == 'v' then
-                free_group(queue, parts(entry, true), false)
+            if group then
+                free_group(queue, group, false)
             end
         end
     end

@@ -2,7 +2,7 @@
 -- `head`, `nonce`, `dead` and `fifo` to `ids` and, in its place, `got`.
 --
 -- Most entries are "0/<13 digits>/<id>", and those that were sent together are
--- alike up to the id.
+-- alike up to the id.  What is no entry is of no message, and has the id ''.
 local ids = { unpack(got) } -- it need not grow
 local fresh, last, front = head .. '1/', nil, nil
 for i = 1, #got do
@@ -17,14 +17,14 @@ for i = 1, #got do
         local id = sub(entry, 17)
         ids[i], got[i] = id, front .. id .. nonce
     else
-        local p = find(entry, '/', 1, true)
-        local q = p + 14
-        if fifo then
-            local n = match(entry, '^%d+', q + 1)
-            q = q + #n + tonumber(n) + 2
+        local rc, p, q = match(entry, '^(%d+)()/%d+/()')
+        local n, r
+        if q and fifo then
+            n, r = match(entry, '^(%d+)/()', q)
+            q = n and r + n + 1
         end
-        ids[i] = sub(entry, q + 1)
-        local rc = tonumber(sub(entry, 1, p - 1)) + (dead and 0 or 1)
-        got[i] = head .. rc .. sub(entry, p) .. nonce
+        ids[i] = q and sub(entry, q) or ''
+        got[i] = q and
+            head .. rc + (dead and 0 or 1) .. sub(entry, p) .. nonce or ''
     end
 end

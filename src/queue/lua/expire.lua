@@ -9,7 +9,8 @@ local kept = call('MGET', base .. 'clock')[1]
 -- ARGV   1 at most so many   2 events   3 the reaper's nonce, '': no lease is
 --        asked for   4 ms that its lease lasts   5 '1': do it without lease
 -- result [how many were moved, ms until the next deadline or -1, '1' ours '0'
---        the shard is another reaper's and nothing was done]
+--        the shard is another reaper's and nothing was done, how many could not
+--        be moved and are put off]
 --
 -- in flight -> ready or dead; delayed -> ready; dead in flight -> dead.  Twice
 -- is as good as once, so the lease only saves work.
@@ -28,7 +29,7 @@ if ARGV[3] ~= '' then
             left > tonumber(ARGV[4])
     end
     if not mine and ARGV[5] ~= '1' then
-        return { 0, next_due(), '0' }
+        return { 0, next_due(), '0', 0 }
     end
     if mine then
         call('PERSIST', KEYS[1])
@@ -36,5 +37,5 @@ if ARGV[3] ~= '' then
              10 * ARGV[4])
     end
 end
-local n = expire(ARGV[1], ARGV[2])
-return with_told({ n, next_due(), '1' })
+local n, wrong = expire(ARGV[1], ARGV[2])
+return with_told({ n, next_due(), '1', wrong })

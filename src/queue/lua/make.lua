@@ -15,7 +15,11 @@ local kept = call('MGET', base .. 'clock')[1]
 -- absent -> there, by one write; of two makers one wins.  The registry is
 -- entered before it, so that no queue is unlisted.  `usual` is what the frequent
 -- scripts read, all in one: see usual.lua.
+local MOST, FIELDS = 50, 100 -- settings in a call, and of a queue
 local key = base .. ARGV[1] .. ':conf'
+if #ARGV > 3 + 2 * MOST or call('HLEN', key) > FIELDS then
+    return redis.error_reply('ERR more than one call may have')
+end
 local there = call('EXISTS', key) == 1
 if ARGV[2] ~= 'find' then
 --#include "redis/may.lua"

@@ -20,4 +20,4 @@ end
 call('PERSIST', inflight)
 local n = reap(ARGV[1])
 local a, b = left(inflight), left(hidden)
-return with_told({ n, math.min(a or b or -1, b or a or -1), '1' })
+return with_told({ n, math.min(a or b or -1, b or a or -1), '1', 0 })

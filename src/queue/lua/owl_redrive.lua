@@ -7,12 +7,12 @@ local was = call('GET', base .. 'lane:' .. ARGV[2])
 --
 -- KEYS   1 inflight
 -- ARGV   as redrive.lua
--- result [how many]
+-- result [how many, how many were looked at]
 --
 -- dead -> ready, at the tail, received 0 times.  An id without message is
 -- dropped.
 if done then
-    return { tonumber(done) or 0 }
+    return { tonumber(done) or 0, 1 }
 end
 local MOST = 1000 -- LEAT_QUEUE_BATCH
 if tonumber(ARGV[5]) > MOST then
@@ -20,16 +20,13 @@ if tonumber(ARGV[5]) > MOST then
 end
 --#include "redis/may.lua"
 may(dlq, 'HDEL HLEN HSET LRANGE LTRIM RPUSH SET')
-local got, list = {}, {}
-repeat
-    got = call('LRANGE', dlq, 0, ARGV[5] - 1)
-    for i = 1, #got do
-        if call('HLEN', base .. 'msg:' .. got[i]) > 0 then
-            list[#list + 1] = got[i]
-        end
+local got, list = call('LRANGE', dlq, 0, ARGV[5] - 1), {}
+for i = 1, #got do
+    if call('HLEN', base .. 'msg:' .. got[i]) > 0 then
+        list[#list + 1] = got[i]
     end
-    call('LTRIM', dlq, #got, -1)
-until #list > 0 or #got == 0
+end
+call('LTRIM', dlq, #got, -1)
 for i = 1, #list do
     call('HSET', base .. 'msg:' .. list[i], 'rc', '0')
     call('HDEL', base .. 'msg:' .. list[i], 'reason')
@@ -42,4 +39,4 @@ end
 for i = 1, #list do
     tell('dlq_redriven', list[i], 0)
 end
-return with_told({ #list })
+return with_told({ #list, #got })

@@ -7,27 +7,30 @@
 -- are very many: then the answer is [1, ...] and there is more.
 local DROPPED_AT_ONCE = 1000
 local function pick(room)
-    local entries, ids, old, worn = {}, {}, {}, {}
+    local entries, ids, old, worn, lost = {}, {}, {}, {}, 0
 
     local function enough()
-        return #old + #worn >= DROPPED_AT_ONCE or room and room <= 0
+        return #old + #worn + lost >= DROPPED_AT_ONCE or room and room <= 0
     end
 
     -- What becomes of an entry that was at the head; true: it is received.
     local function sort_out(entry)
-        local p = find(entry, '/', 1, true)
-        local q = find(entry, '/', p + 1, true)
-        if ttl > 0 and now - sub(entry, p + 1, q - 1) > ttl then
+        local rc, p, sent = match(entry, '^(%d+)()/(%d+)/')
+        local _, id = parts(entry, fifo)
+        rc = tonumber(rc)
+        if id == '' then -- somebody else put it there, and it is no message
+            lost = lost + 1
+            return false
+        end
+        if ttl > 0 and now - sent > ttl then
             old[#old + 1] = entry
             return false
         end
-        local rc = tonumber(sub(entry, 1, p - 1))
         if most > 0 and rc >= most then
             worn[#worn + 1] = entry
             return false
         end
         entries[#entries + 1] = (rc + 1) .. sub(entry, p)
-        local _, id = parts(entry, fifo)
         ids[#ids + 1] = id
         room = room and room - call('HSTRLEN', key .. ':body', id)
         return true
@@ -95,7 +98,7 @@ local function pick(room)
     save_clock()
 
     local more = #ids == 0 and call('LLEN', list) > 0
-    local out, due, lost = { more and 1 or 0, hide }, {}, 0
+    local out, due = { more and 1 or 0, hide }, {}
     if #ids > 0 then
         local bodies = call('HMGET', key .. ':body', unpack(ids))
         for i = 1, #ids do
@@ -130,6 +133,7 @@ local function pick(room)
         call('HINCRBY', stat, 'expired', #old)
     end
     if #worn > 0 then
+        stand(queue, fifo, worn)
         call('RPUSH', key .. ':dead', unpack(worn))
         call('HINCRBY', stat, 'dead', #worn)
         try('PUBLISH', key .. ':dead', '')

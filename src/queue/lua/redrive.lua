@@ -9,7 +9,7 @@ local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
 -- KEYS   1 due
 -- ARGV   1 queue   2 lane   3 number of the call   4 events   5 at most so many
 --        6 the incarnation that is meant
--- result [how many], or [-1]: no such queue, or [-4]: another one of that name
+-- result [how many, how many were looked at], or [-1]: no such queue, or [-4]: another one of that name
 --
 -- dead -> ready, received 0 times; where old messages are dropped, sent now.
 local MOST = 1000 -- LEAT_QUEUE_BATCH
@@ -21,7 +21,7 @@ local key = base .. queue
 local conf = call('HMGET', key .. ':conf', 'created', 'gone', 'ttl', 'fifo',
                   'events', 'u')
 if done then
-    return { tonumber(done) or 0 }
+    return { tonumber(done) or 0, 1 }
 elseif not conf[1] or conf[2] then
     return { -1 }
 elseif (conf[6] or conf[1]) ~= ARGV[6] then
@@ -33,18 +33,17 @@ call('HLEN', key .. ':stat')
 call('HLEN', key .. ':busy')
 local got = call('LRANGE', key .. ':dead', 0, ARGV[5] - 1)
 if #got == 0 then
-    return { 0 }
+    return { 0, 0 }
 end
 local list, ids = {}, {}
 for i = 1, #got do
     local sent, rest = match(got[i], '^%d+/(%d+)(.*)$')
-    if conf[3] ~= '0' then
-        sent = now
-    end
-    list[i] = '0/' .. sent .. rest
     local group, id = parts(got[i], fifo)
-    ids[i] = { group, id }
-    if fifo then
+    if id ~= '' then -- else somebody else put it there, and it is no message
+        list[#list + 1] = '0/' .. (conf[3] ~= '0' and now or sent) .. rest
+        ids[#list] = { group, id }
+    end
+    if group then
         call('LLEN', key .. ':g:' .. group)
     end
 end
@@ -56,15 +55,18 @@ if fifo then
     for i = 1, #list do
         put_in_group(queue, ids[i][1], list[i], false)
     end
-elseif call('RPUSH', key .. ':ready', unpack(list)) == #list then
-    wake(queue, key .. ':ready')
+elseif #list > 0 then
+    stand(queue, false, list)
+    if push(false, key .. ':ready', list) then
+        wake(queue, key .. ':ready')
+    end
 end
-try('HINCRBY', key .. ':stat', 'redriven', #got)
+try('HINCRBY', key .. ':stat', 'redriven', #list)
 for i = 1, #ids do
     try('HDEL', key .. ':why', ids[i][2])
 end
-call('SET', base .. 's:' .. ARGV[2], ARGV[3] .. ' ' .. #got, 'PX', LANE_MS)
+call('SET', base .. 's:' .. ARGV[2], ARGV[3] .. ' ' .. #list, 'PX', LANE_MS)
 for i = 1, #ids do
     tell(ARGV[4], log, 'dlq_redriven', queue, ids[i][2], 0)
 end
-return with_told({ #got })
+return with_told({ #list, #got })

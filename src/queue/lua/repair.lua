@@ -3,11 +3,12 @@ local kept = call('MGET', base .. 'clock')[1]
 --#include "queue/clock.lua"
 --#include "queue/tell.lua"
 --#include "queue/back.lua"
+--#include "redis/chunks.lua"
 -- repair.lua: messages that have a body and stand nowhere get a place again.
 --
 -- KEYS   1 due
 -- ARGV   1 events
--- result [how many]
+-- result [how many, '1' a long queue is being looked through: go on soon]
 --
 -- nowhere -> ready, at the head; of a fifo queue, whose group nobody knows any
 -- more, dead, but for one that its group waits for.  No script leaves a message
@@ -16,21 +17,14 @@ local kept = call('MGET', base .. 'clock')[1]
 -- A queue is looked into only where it has more bodies than entries: then all
 -- its places are read at once, so that what is in flight, delayed or done is
 -- never taken for lost.  Some queues of the shard are looked at in a call, and
--- so many places and bodies; a longer queue is when it has become shorter.
-local QUEUES, PLACES, BODIES, REPAIRS = 20, 4000, 20000, 1000
+-- so many places and bodies.  A queue that has more is looked through over
+-- several calls, at most once an hour: see search.lua.
+local QUEUES, PLACES, BODIES, REPAIRS, STEP = 20, 4000, 20000, 1000, 1000
 local how, left, found = ARGV[1], PLACES, 0
 
 local function id_of(member)
-    local kind = sub(member, 1, 1)
-    local queue = sub(member, 3, find(member, '/', 3, true) - 1)
-    local c = conf_of(queue)
-    local entry = sub(member, #queue + 4)
-    if kind ~= 'd' then
-        entry = match(entry, '^(.*)/[^/]*$')
-    elseif c.fifo then
-        entry = sub(entry, find(entry, '/', 1, true) + 1)
-    end
-    local _, id = parts(entry, c.fifo)
+    local kind, queue, entry = open(member)
+    local _, id = parts(entry, conf_of(queue).fifo)
     return queue, kind, id
 end
 
@@ -58,8 +52,9 @@ local function lists_of(key, fifo)
         lists[2] = key .. ':ready'
         return lists, n + call('LLEN', lists[2])
     end
-    if call('LLEN', key .. ':ready') + call('HLEN', key .. ':busy') > left then
-        return nil
+    local groups = call('LLEN', key .. ':ready') + call('HLEN', key .. ':busy')
+    if groups > left then
+        return nil, groups
     end
     local seen = {}
     for _, from in ipairs({ call('LRANGE', key .. ':ready', 0, -1),
@@ -68,7 +63,7 @@ local function lists_of(key, fifo)
             local list = key .. ':g:' .. group
             local length = not seen[group] and try('LLEN', list)
             if type(length) == 'table' then
-                return nil
+                return nil, 0
             elseif length then
                 lists[#lists + 1], n = list, n + length
             end
@@ -104,8 +99,8 @@ local function waiting(key, fifo)
     return by
 end
 
-local function restore(queue, c, key, ids)
-    local back, dead, groups = {}, {}, waiting(key, c.fifo)
+local function restore(queue, c, ids, groups)
+    local back, dead = {}, {}
     local head = '0/' .. format('%.0f', now) .. '/'
     for _, id in ipairs(ids) do
         local group = groups[id]
@@ -125,48 +120,58 @@ local function restore(queue, c, key, ids)
     end
 end
 
--- In flight is what is counted so, and pools wait for that.
+-- In flight is what is counted so, and pools wait for that; nil: it is not known,
+-- but is not below 0.
 local function set_flying(key, flying)
     local st = call('HMGET', key .. ':stat', 'recv', 'acked', 'back')
     local counted = (st[1] or 0) - (st[2] or 0) - (st[3] or 0)
+    flying = flying or counted > 0 and counted or 0
     if counted ~= flying then
         try('HINCRBY', key .. ':stat', 'back', format('%.0f', counted - flying))
     end
 end
 
+--#include "queue/search.lua"
 local function look_into(queue, due)
     local key, c = base .. queue, conf_of(queue)
     local bodies = c.sound and try('HLEN', key .. ':body')
-    if type(bodies) ~= 'number' or bodies > BODIES then
-        return
-    end
-    local lists, n = lists_of(key, c.fifo)
-    if not lists or bodies <= n + due.n or n > left or
+    if type(bodies) ~= 'number' or
         type(try('HLEN', key .. ':stat')) ~= 'number' then
         return
     end
-    left = left - n
-    local ids = strays(key, lists, due, c.fifo)
-    if #ids > 0 then
-        restore(queue, c, key, ids)
-        set_flying(key, due.flying)
-        found = found + #ids
+    local lists, n = lists_of(key, c.fifo)
+    if due and bodies <= n + due.n then
+        return
+    end
+    if not due or n > PLACES or bodies > BODIES then
+        begin_search(queue)
+    elseif lists and n <= left then
+        left = left - n
+        local ids = strays(key, lists, due, c.fifo)
+        if #ids > 0 then
+            restore(queue, c, ids, waiting(key, c.fifo))
+            set_flying(key, due.flying)
+            found = found + #ids
+        end
     end
 end
 
 local names = call('SRANDMEMBER', base .. 'queues', QUEUES)
+open_search()
 local due = #names > 0 and all_due()
-if due then
+if #names > 0 or search then
 --#include "redis/may.lua"
-    may(KEYS[1], 'HDEL HGETALL HKEYS HMGET HSET LLEN LPUSH LRANGE RPUSH SET')
+    may(KEYS[1], 'HDEL HEXISTS HGET HGETALL HKEYS HMGET HSCAN HSET LLEN LPUSH ' ..
+        'LRANGE RPUSH SADD SET SISMEMBER SPOP SREM UNLINK ZSCAN')
     call('PERSIST', KEYS[1])
     save_clock()
 end
+go_on()
 -- Each of few queues is the first at times: the others are left for later when
 -- there is much to read.
 local first = #names > 0 and math.floor(now / 1000) % #names or 0
-for i = 1, due and #names or 0 do
+for i = 1, left > 0 and #names or 0 do
     local queue = names[(first + i) % #names + 1]
-    look_into(queue, due[queue] or { ids = {}, n = 0, flying = 0 })
+    look_into(queue, due and (due[queue] or { ids = {}, n = 0, flying = 0 }))
 end
-return with_told({ found })
+return with_told({ found, search and '1' or '0' })

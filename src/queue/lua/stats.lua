@@ -9,7 +9,11 @@ local kept = call('MGET', base .. 'clock')[1]
 --        is served next or '']: conf and stat are fields and values
 --
 -- Reads only, but for the clock.
-local key = base .. ARGV[1]
+local key, FIELDS = base .. ARGV[1], 100
+if call('HLEN', key .. ':conf') > FIELDS or
+    call('HLEN', key .. ':stat') > FIELDS then
+    return redis.error_reply('ERR more than one call may have')
+end
 local head = call('LINDEX', key .. ':ready', 0)
 if head and call('HGET', key .. ':conf', 'fifo') == '1' then
     head = call('LINDEX', key .. ':g:' .. head, 0)

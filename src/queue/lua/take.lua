@@ -63,6 +63,7 @@ if done then
     local out = { 0, hide }
     if done ~= 'late' then
 --#include "queue/again.lua"
+        give_again(out, tonumber(match(done, '^%d+')), head, key, fifo, dead)
     end
     return out
 end
@@ -102,8 +103,8 @@ if choosy or #got == 0 then
         return with_told(left < 0 and { 0, hide } or { 2, left })
     elseif choosy then
         local good, out = pcall(pick, max * limit > ROOM and ROOM)
-        if not good then -- before it wrote
-            return moved or error(out)
+        if not good then -- before it wrote; a text would lose its first word
+            return moved or error(type(out) == 'table' and out or { err = out })
         end
         if call('LLEN', list) == 0 then
             try('ZREM', base .. 'work', queue)

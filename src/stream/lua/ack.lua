@@ -6,6 +6,10 @@
 --
 -- pending of ours -> settled.  XACK itself does not look whose an entry is.
 -- XACK passes at maxmemory, so no harmless write has to come before it.
+local MOST = 100 -- STREAM_CHUNK
+if #ARGV > 2 + MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local out, ours = {}, {}
 for i = 3, #ARGV do
     local p = redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1)[1]

@@ -12,6 +12,10 @@
 --
 -- pending of anybody -> pending of ours, or settled.  XAUTOCLAIM needs no
 -- memory, so no harmless write has to come before it.
+local MOST = 100 -- STREAM_CHUNK
+if tonumber(ARGV[5]) > MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 --#include "redis/may.lua"
 may(KEYS[1], 'XPENDING')
 local r = redis.call('XAUTOCLAIM', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4],

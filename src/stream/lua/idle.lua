@@ -8,6 +8,10 @@
 -- pending of ours -> pending of ours.  Idle 0 keeps an entry (extend); the
 -- group's threshold gives it back (nack, release); less gives it back later.
 -- XCLAIM passes at maxmemory, so no harmless write has to come before it.
+local MOST = 100 -- STREAM_CHUNK
+if #ARGV > 2 + 3 * MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local out = {}
 for i = 3, #ARGV, 3 do
     local id = ARGV[i]

@@ -12,6 +12,10 @@
 --
 -- pending of anybody -> pending of ours, or settled.  Neither XCLAIM nor XACK
 -- needs memory, so no harmless write has to come before them.
+local MOST = 100 -- STREAM_CHUNK
+if #ARGV > 4 + MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local min, add = tonumber(ARGV[3]), tonumber(ARGV[4])
 local out = {}
 --#include "redis/may.lua"

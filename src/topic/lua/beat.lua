@@ -25,6 +25,7 @@
 -- member that has left.  A late first beat can: that record never beats again,
 -- has no partitions and is buried as a dead one's.
 
+local MOST = 10000 -- LEAT__MEMBERS_MAX
 local shape = '^(%d+) (%d+) (%+?)(%d+) (.*)$'
 local version, beat, again, born, rest = string.match(ARGV[2], shape)
 if not version then
@@ -39,6 +40,8 @@ if old then
     if born == '0' and old_born then
         born = old_born
     end
+elseif redis.call('HLEN', KEYS[1]) >= MOST then
+    return redis.error_reply('ERR the group has as many members as it may')
 elseif born == '0' then
     local latest = now_us()
     for _, text in ipairs(redis.call('HVALS', KEYS[1])) do

@@ -10,6 +10,10 @@
 --
 -- The entries stay where they are; but they are read, so no call takes many that
 -- are large: then a node of the stream has one.
+local MOST = 500 -- COUNT_PIECE
+if tonumber(ARGV[3]) > MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local facts = stream_facts(KEYS[1])
 if not facts then
     return {0, '', '0'}

@@ -25,9 +25,13 @@
 -- clock has gone back by more than a message was to wait, it has waited: so it
 -- comes late by its own delay at most, and never earlier than the clock went.
 
+local MOST = 64 -- LEAT__KEPT_MAX
 local FOLLOW = 16 -- of one lane
 local ASTRAY = 16 -- looked for in a call
 
+if tonumber(ARGV[3]) > MOST or #ARGV > 4 + MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local lease = redis.call('HMGET', KEYS[1], 'o', 'e')
 if lease[1] ~= ARGV[1] or lease[2] ~= ARGV[2] then
     return {}

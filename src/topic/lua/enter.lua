@@ -14,6 +14,10 @@
 -- States: unknown -> known.  Twice is as good as once.  A group that an earlier
 -- version made has no incarnation, and gets none.
 
+local SETTINGS, GROUPS = 100, 10000 -- of a group, LEAT__GROUPS_MAX
+if #ARGV > 2 + 2 * SETTINGS then
+    return redis.error_reply('ERR more than one call may have')
+end
 local function answer(state)
     local names = {'u', 'joined'}
     for i = 3, #ARGV, 2 do
@@ -28,6 +32,9 @@ end
 
 local known = redis.call('SISMEMBER', KEYS[1], ARGV[1]) == 1
 local had = answer('2')
+if not known and redis.call('SCARD', KEYS[1]) >= GROUPS then
+    return redis.error_reply('ERR the topic has as many groups as it may')
+end
 if redis.call('HEXISTS', KEYS[2], 'gone') == 1 then
     return had
 end

@@ -9,6 +9,10 @@
 --                      others behind them
 -- states none changes
 
+local MOST = 1000 -- PAGE of park.c
+if tonumber(ARGV[4]) > MOST then
+    return redis.error_reply('ERR more than one call may have')
+end
 local lease = redis.call('HMGET', KEYS[1], 'o', 'e')
 if lease[1] ~= ARGV[1] or lease[2] ~= ARGV[2] then
     return {}

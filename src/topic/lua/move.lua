@@ -55,6 +55,36 @@ end
 local now = math.floor(now_us() / 1000)
 local group, most = ARGV[9], tonumber(ARGV[12])
 
+-- What the steps carry is looked at before the first write.
+local STEPS, FIELDS = 100, 7000 -- LEAT__MOVE_MAX, and as in append.lua
+local KNOWN = ' keep begin done dead again '
+local carried, count = {}, select(2, string.gsub(ARGV[13], '%S+', ''))
+
+local function unpack_text(text)
+    local list, at = {}, 1
+    while at and at <= #text and #list <= FIELDS do
+        local size, from = string.match(text, '^(%d+):()', at)
+        at = size and from + size
+        list[#list + 1] = size and string.sub(text, from, at - 1)
+    end
+    return at and at == #text + 1 and #list > 0 and #list % 2 == 0 and
+           #list <= FIELDS and list
+end
+
+local right = #ARGV <= 13 + 8 * STEPS and (#ARGV - 13) % 8 == 0 and
+              count <= STEPS
+for i = 14, right and #ARGV or 0, 8 do
+    local what = ARGV[i + 1]
+    if what == 'again' then
+        carried[i] = unpack_text(ARGV[i + 7])
+    end
+    right = right and string.find(KNOWN, ' ' .. what .. ' ', 1, true) and
+            (what ~= 'again' or carried[i])
+end
+if not right then
+    return redis.error_reply('ERR not steps that one save may carry')
+end
+
 -- What is of another type is so before anything was written.
 redis.call('HLEN', KEPT)
 redis.call('ZCARD', DUE)
@@ -105,7 +135,7 @@ end
 
 -- As one, where there are more than Lua can pass on.
 local function few(fields)
-    if fields and #fields > 7000 then
+    if fields and #fields > FIELDS then
         return {'@packed', cmsgpack.pack(fields)}
     end
     return fields
@@ -173,22 +203,11 @@ function steps.dead(s)
     end
 end
 
-local function unpack_text(text)
-    local list, at = {}, 1
-    while at <= #text do
-        local colon = string.find(text, ':', at, true)
-        local size = tonumber(string.sub(text, at, colon - 1))
-        list[#list + 1] = string.sub(text, colon + 1, colon + size)
-        at = colon + size + 1
-    end
-    return list
-end
-
 function steps.again(s)
     local token = group .. ' ' .. s.id
     redis.call('ZADD', KEYS[9], string.format('%.0f', now + s.delay), token)
     redis.call('ZADD', KEYS[11], string.format('%.0f', now), token)
-    redis.call('HSET', KEYS[10], token, cmsgpack.pack(unpack_text(s.lane)))
+    redis.call('HSET', KEYS[10], token, cmsgpack.pack(s.fields))
     local meta = kept_meta(KEPT, s.id)
     if meta then
         kept_drop(KEPT, DUE, LANE, s.id, meta)
@@ -201,7 +220,8 @@ for i = 14, #ARGV, 8 do
         steps[ARGV[i + 1]]({id = ARGV[i + 2], n = tonumber(ARGV[i + 3]),
                             f = tonumber(ARGV[i + 4]),
                             delay = tonumber(ARGV[i + 5]),
-                            error = ARGV[i + 6], lane = ARGV[i + 7]})
+                            error = ARGV[i + 6], lane = ARGV[i + 7],
+                            fields = carried[i]})
         applied = number
     end
 end

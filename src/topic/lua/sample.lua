@@ -12,6 +12,9 @@
 --        bytes   memory of these keys, estimated; -1: not allowed to ask
 -- states none changes
 
+if #KEYS > 4 then
+    return redis.error_reply('ERR more than one call may have')
+end
 local length, added, age = 0, 0, 0
 if redis.call('EXISTS', KEYS[1]) == 1 then
     local flat = redis.call('XINFO', 'STREAM', KEYS[1])

@@ -1,3 +1,4 @@
+--#include "topic/same.lua"
 --#include "redis/clock.lua"
 --#include "topic/ids.lua"
 --#include "topic/mirror.lua"
@@ -14,6 +15,7 @@
 --        3 log     stream
 --        4 joined  hash: group -> incarnation, see joined.lua
 --        5 kept    6 due   7 lane   of the group, as in kept.lua
+--        8 id      as in same.lua
 -- ARGV   1 our nonce
 --        2 nonce judged dead, or ""
 --        3 where a new group starts: "start", "end", "MS-SEQ", "@MS"
@@ -25,6 +27,7 @@
 --        8 incarnation of the group
 --        9 the highest epoch that we know: ours will be higher
 --       10 order of the group: what is put by keeps the one it was put by in
+--       11 incarnation of the topic, as in same.lua
 -- result {"1", epoch, c, m, n, s, t, b, f, w, g, h, o}   it is ours
 --             f last id of the log, if that has fallen behind the group, which
 --             was at w; else both ""

@@ -15,6 +15,10 @@
 --
 -- Bodies stay where they are: only that an entry is the same is of interest.
 
+local MOST, BYTES = 500, 128 -- ASK_MOST, LEAT__PRINT_BYTES
+if #ARGV > 1 + MOST or tonumber(ARGV[1]) > BYTES then
+    return redis.error_reply('ERR more than one call may have')
+end
 if redis.call('EXISTS', KEYS[1]) == 0 then
     return {}
 end

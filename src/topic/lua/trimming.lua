@@ -1,3 +1,4 @@
+--#include "topic/same.lua"
 --#include "redis/clock.lua"
 --#include "topic/ids.lua"
 -- trimming.lua: take from a log what need not be kept, some of it at a time; the
@@ -8,6 +9,7 @@
 --        3 large    zset: those ids by their milliseconds
 --        4 joined   hash: groups of the topic -> incarnation, see joined.lua
 --        5, 6...    cursor and lease of each group of the topic
+--        last       id, as in same.lua
 -- ARGV   1 max_age      milliseconds; "" none
 --        2 max_entries  "" none
 --        3 forget       "never" "all" "first"
@@ -22,6 +24,7 @@
 --       10...           their names; then those of groups that the server has
 --                       and that are no groups of the topic, and of joined
 --                       ones that are not, as "<name> <incarnation>"
+--       last            incarnation of the topic, as in same.lua
 -- result {"?", name...}   there are groups that were not named, as above: read
 --                         the names again; nothing was done
 --        {taken, more, length, holder, limit, cut, wait, want, state...}
@@ -58,6 +61,11 @@ local keep, most, how = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
 local groups = tonumber(ARGV[9])
 local now = math.floor(now_us() / 1000)
 
+local TAKEN, GROUPS = 5000, 10000 -- LEAT__TRIM_BULK, LEAT__GROUPS_MAX
+if most > TAKEN or groups > GROUPS or #ARGV > 9 + 2 * GROUPS or
+   redis.call('HLEN', KEYS[4]) > GROUPS then
+    return redis.error_reply('ERR more than one call may have')
+end
 local length, large = redis.call('XLEN', LOG), redis.call('ZCARD', LARGE) > 0
 if length == 0 and redis.call('EXISTS', LOG) == 0 then
     return {0, '0', 0, '', '', '', '', ''}
@@ -73,6 +81,9 @@ end
 -- Only what could be the name of one of ours.
 local strangers = {'?'}
 local others = redis.call('XINFO', 'GROUPS', LOG)
+if #others > GROUPS then
+    return redis.error_reply('ERR the log has more groups than it may')
+end
 for i, flat in ipairs(others) do
     others[i] = pairs_of(flat)
     local name = others[i].name

@@ -18,6 +18,10 @@
 --           deleted   highest id that was deleted, or "": none, or nobody knows
 -- states none changes
 
+local BYTES = 128 -- LEAT__PRINT_BYTES
+if tonumber(ARGV[4]) > BYTES then
+    return redis.error_reply('ERR more than one call may have')
+end
 local lease = redis.call('HMGET', KEYS[1], 'o', 'e')
 local ours = lease[1] == ARGV[1] and lease[2] == ARGV[2] and '1' or '0'
 local c = redis.call('HGET', KEYS[2], 'c') or ''

@@ -129,7 +129,7 @@ static void counts_are_attempts_and_gaps_are_passed_over(void **state)
             "*2\r\n$3\r\n1-1\r\n:0\r\n"
             "*2\r\n$3\r\n1-2\r\n:-1\r\n"
             "*3\r\n$3\r\n1-3\r\n:7\r\n*2\r\n$1\r\nb\r\n$1\r\nz\r\n"
-            "$5\r\nnoise\r\n");
+            "$-1\r\n");
     assert_int_equal(
         leat__stream_batch_fill(b, &codec, items, true, &held, 0, NULL),
         LEAT_OK);
@@ -144,6 +144,33 @@ static void counts_are_attempts_and_gaps_are_passed_over(void **state)
     assert_int_equal(b->slot_count, 0);
     forget(&r);
     leat__stream_batch_free(b);
+}
+
+/* An entry that somebody deleted has an id and no fields. */
+static void a_deleted_entry_is_passed_over_and_noise_is_refused(void **state)
+{
+    static const struct {
+        const char *text;
+        leat_code code;
+    } cases[] = {
+        { "*1\r\n*2\r\n$3\r\n1-1\r\n*-1\r\n", LEAT_OK },
+        { "*1\r\n$5\r\nnoise\r\n", LEAT_EPROTO },
+        { "*1\r\n*2\r\n$3\r\n1-1\r\n$1\r\nx\r\n", LEAT_EPROTO },
+        { "*1\r\n*2\r\n$3\r\n1-1\r\n*1\r\n$1\r\nx\r\n", LEAT_EPROTO },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct reply r;
+        stream_held held = { 0 };
+        stream_batch *b = new_batch();
+        assert_int_equal(leat__stream_batch_fill(b, &codec,
+                                                 decoded(&r, cases[i].text),
+                                                 false, &held, 0, NULL),
+                         cases[i].code);
+        assert_int_equal(b->slot_count, 0);
+        forget(&r);
+        leat__stream_batch_free(b);
+    }
 }
 
 static void fill_once(void *arg)
@@ -176,6 +203,7 @@ int main(void)
         cmocka_unit_test(entries_become_deliveries_of_their_own_memory),
         cmocka_unit_test(what_is_held_is_passed_over_and_what_is_parked_is_not),
         cmocka_unit_test(counts_are_attempts_and_gaps_are_passed_over),
+        cmocka_unit_test(a_deleted_entry_is_passed_over_and_noise_is_refused),
         cmocka_unit_test(without_memory_a_batch_is_empty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -422,6 +422,54 @@ static void who_is_superseded_goes_though_the_server_is_away(void **state)
     leat__group_free(g);
 }
 
+/* Join as a later life, take what is offered, and go. */
+static leat__group *come_and_go(const struct others *o, uint32_t takes)
+{
+    leat__group *g = member_with(
+        (leat__group_opts){ .stable = true, .name = "a" });
+    look(g, 0, o);
+    take_all(g, 0, takes, 9);
+    leat__group_leave(g, 1 * MS);
+    look(g, 1 * MS, o);
+    for (uint32_t i = 0; i < takes; i++) {
+        uint32_t p = next_is(g, 1 * MS, LEAT__GROUP_DRAIN).partition;
+        leat__group_drained(g, p, 1 * MS);
+        next_is(g, 1 * MS, LEAT__GROUP_HAND);
+        leat__group_hand_done(g, p, 1 * MS);
+    }
+    return g;
+}
+
+static void who_leaves_buries_its_earlier_lives_first(void **state)
+{
+    static const char *const lives[] = { "1 1 40 0 s 0-3 a",
+                                         "1 7 41 0 s 2-7 a" };
+    const struct others o = { 5,
+                              { 1, 2, 6, 7, 8 },
+                              { lives[0], lives[1], "1 1 42 0 - 3-5 a",
+                                "1 1 43 0 s 6-7 b", "2 what ever" } };
+    (void)state;
+    leat__group *g = come_and_go(&o, 3);
+    for (uint8_t i = 0; i < 2; i++) {
+        leat__group_action a = next_is(g, 2 * MS, LEAT__GROUP_BURY);
+        leat__nonce who = nonce((uint8_t)(i + 1));
+        assert_memory_equal(&a.other, &who, sizeof who);
+        assert_true(leat_bytes_eq(a.record, leat_str(lives[i])));
+    }
+    next_is(g, 2 * MS, LEAT__GROUP_LEAVE);
+    leat__group_free(g);
+}
+
+/* A later life takes those from it at once, by its record. */
+static void an_earlier_life_that_may_have_leases_keeps_its_record(void **state)
+{
+    const struct others o = { 1, { 1 }, { "1 1 40 0 s 0-7 a" } };
+    (void)state;
+    leat__group *g = come_and_go(&o, 7);
+    next_is(g, 2 * MS, LEAT__GROUP_LEAVE);
+    leat__group_free(g);
+}
+
 static void a_record_of_a_newer_version_lives_without_a_share(void **state)
 {
     leat__group *g = member();
@@ -602,6 +650,8 @@ int main(void)
         cmocka_unit_test(a_stable_name_takes_over_from_its_earlier_life),
         cmocka_unit_test(who_is_superseded_gives_up_all_and_leaves),
         cmocka_unit_test(who_is_superseded_goes_though_the_server_is_away),
+        cmocka_unit_test(who_leaves_buries_its_earlier_lives_first),
+        cmocka_unit_test(an_earlier_life_that_may_have_leases_keeps_its_record),
         cmocka_unit_test(a_record_of_a_newer_version_lives_without_a_share),
         cmocka_unit_test(leaving_drains_hands_over_and_goes),
         cmocka_unit_test(leaving_ends_though_the_server_is_away),

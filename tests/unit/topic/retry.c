@@ -7,7 +7,8 @@ static const leat_msg plain = { .body = { "x", 1 } };
 static leat_retry policy(leat_retry r)
 {
     leat_error e = { 0 };
-    assert_int_equal(leat__retry_init(&r, &e), LEAT_OK);
+    assert_int_equal(leat__retry_check(&r, &e), LEAT_OK);
+    leat__retry_fill(&r);
     return r;
 }
 
@@ -37,7 +38,7 @@ static void delays_double_up_to_their_bound(void **state)
     leat_retry r = policy((leat_retry){ .max_attempts = -1,
                                         .delay_ms = 100,
                                         .max_delay_ms = 1000,
-                                        .no_jitter = true });
+                                        .jitter = LEAT_NO });
     (void)state;
     for (uint32_t i = 0; i < 6; i++)
         assert_int_equal(delay(&r, i + 1, -1, 12345), want[i]);
@@ -47,7 +48,7 @@ static void delays_double_up_to_their_bound(void **state)
 static void a_fixed_delay_stays(void **state)
 {
     leat_retry r = policy((leat_retry){
-        .backoff = LEAT_BACKOFF_FIXED, .delay_ms = 70, .no_jitter = true });
+        .backoff = LEAT_BACKOFF_FIXED, .delay_ms = 70, .jitter = LEAT_NO });
     (void)state;
     for (uint32_t i = 1; i < 5; i++)
         assert_int_equal(delay(&r, i, -1, i), 70);
@@ -140,18 +141,21 @@ static void what_is_out_of_range_is_named(void **state)
         { { .max_delay_ms = -5 }, "max_delay_ms" },
         { { .delay_ms = INT64_MAX }, "delay_ms" },
         { { .delay_ms = 10, .max_delay_ms = 9 }, "max_delay_ms" },
-        { { .max_delay_ms = 999 }, "max_delay_ms" },
-        { { .backoff = (leat_backoff_kind)2 }, "backoff" },
+        { { .backoff = (leat_backoff_kind)3 }, "backoff" },
+        { { .jitter = (leat_choice)3 }, "jitter" },
+        { { .re_add = (leat_choice)3 }, "re_add" },
     };
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         leat_retry r = bad[i].r;
         leat_error e = { 0 };
-        assert_int_equal(leat__retry_init(&r, &e), LEAT_EINVAL);
+        assert_int_equal(leat__retry_check(&r, &e), LEAT_EINVAL);
         assert_non_null(strstr(e.msg, bad[i].word));
     }
     leat_retry long_one = policy((leat_retry){ .delay_ms = 120000 });
     assert_int_equal(long_one.max_delay_ms, 120000);
+    leat_retry short_one = policy((leat_retry){ .max_delay_ms = 999 });
+    assert_int_equal(short_one.delay_ms, 999);
 }
 
 int main(void)

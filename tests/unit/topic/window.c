@@ -720,7 +720,7 @@ static void a_count_that_is_not_known_stays_so(void **state)
 static void a_suspect_is_handed_out_alone(void **state)
 {
     (void)state;
-    for (int order = 0; order < 3; order++) {
+    for (int order = LEAT_ORDER_PARTITION; order <= LEAT_ORDER_NONE; order++) {
         leat__window *w = loaded((leat_order)order, 0, 4, "", "2-0=2");
         leat__entry *a, *b, *c;
         assert_false(push(w, 1, 0)->alone);
@@ -912,7 +912,7 @@ static void one_life(void *order)
 static void every_allocation_can_fail(void **state)
 {
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (int i = LEAT_ORDER_PARTITION; i <= LEAT_ORDER_NONE; i++) {
         leat_order order = (leat_order)i;
         alloc_fail_sweep(one_life, &order);
     }

@@ -499,7 +499,7 @@ static void live(uint64_t seed)
     m->random = seed * 0x9e3779b97f4a7c15U + 1;
     for (int i = 0; i < 8; i++)
         chance(m, 2);
-    m->order = (leat_order)chance(m, 3);
+    m->order = (leat_order)(1 + chance(m, 3));
     m->lanes = 1 + chance(m, LANES);
     m->cap = chance(m, 4) == 0 ? LOG : 14;
     m->saved.count_known = chance(m, 2) == 0;
