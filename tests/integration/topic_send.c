@@ -255,8 +255,11 @@ static void a_replica_is_left_and_nothing_is_told_wrongly(void **state)
     leat_topic *t = capped(1000);
     publish(l, t, 0, 10);
     must(leat_topic_flush(t, SOON_MS, err));
+    int64_t before = redis_accepted(server);
     redis_do(server, "REPLICAOF 127.0.0.1 1");
     publish(l, t, 10, 20);
+    /* It dials once all are answered: none is done behind a refused one. */
+    wait_until(redis_accepted(server) > before, SOON_MS);
     redis_do(server, "REPLICAOF NO ONE");
     must(leat_topic_flush(t, SOON_MS, err));
     assert_int_equal(l->ok, 20);

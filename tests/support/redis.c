@@ -833,6 +833,15 @@ char *redis_text(redis_server *s, char *buf, size_t size, const char *format,
     return buf;
 }
 
+int64_t redis_accepted(redis_server *s)
+{
+    static const char name[] = "total_connections_received:";
+    char text[16384];
+    redis_text(s, text, sizeof text, "INFO stats");
+    const char *at = strstr(text, name);
+    return at ? strtoll(at + sizeof name - 1, NULL, 10) : -1;
+}
+
 bool redis_flush(redis_server *s)
 {
     char text[64];

@@ -120,6 +120,9 @@ int64_t redis_int(redis_server *s, const char *format, ...);
 char *redis_text(redis_server *s, char *buf, size_t size, const char *format,
                  ...);
 
+/* How many connections it has accepted since it began. */
+int64_t redis_accepted(redis_server *s);
+
 /* FLUSHALL.  False if it was not answered with OK. */
 bool redis_flush(redis_server *s);
 
