@@ -475,6 +475,24 @@ static void a_drain_that_saves_nothing_is_caught(void **state)
     ledger_close(other);
 }
 
+/* Saved on a server that its replicas could not follow. */
+static void
+what_is_unknown_may_come_again_though_its_place_was_given_up(void **state)
+{
+    bench *b = *state;
+    ledger *other = half_saved(b);
+    at_place(b->consumer, LEDGER_SETTLED, 9, 1, LEAT_EUNKNOWN);
+    wait_nap(2);
+    strike(b, 0, 0);
+    at_place(b->consumer, LEDGER_SETTLED, 10, 1, LEAT_EUNKNOWN);
+    at_place(b->consumer, LEDGER_OWNER, 0, 1, LEAT_REVOKED);
+    handle(other, 10, 2);
+    assert_check(b, "--bounded", 0, "\"repeated\": 0}");
+    handle(b->consumer, 9, 3); /* of this it was known before the blow */
+    assert_check(b, "--bounded", 1, "\"repeated\": 1}");
+    ledger_close(other);
+}
+
 static void who_lost_its_place_was_struck(void **state)
 {
     bench *b = *state;
@@ -698,6 +716,7 @@ int main(int argc, char **argv)
         T(a_blow_after_the_outcome_is_told_excuses_nothing),
         T(what_comes_again_twice_needs_two_blows),
         T(a_drain_that_saves_nothing_is_caught),
+        T(what_is_unknown_may_come_again_though_its_place_was_given_up),
         T(who_lost_its_place_was_struck),
         T(a_blow_to_another_excuses_nothing),
         T(who_has_it_for_too_long_was_struck),

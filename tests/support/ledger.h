@@ -35,8 +35,8 @@
  * up or lost (OWNER), or its process has ended in order (END).  The run writes
  * down whom it struck, and when (STRIKE); to lose a place that one had is a
  * blow as well.  What was in flight then and was never saved may come once
- * more, and nothing else.  Who gives a place up has saved what it had: for that
- * no blow is an excuse but one to its own process.
+ * more, and nothing else.  Who gives a place up has saved what it had, or was
+ * told LEAT_EUNKNOWN: else no blow is an excuse but one to its own process.
  *
  * Whoever takes a place writes down what is settled there (TAKEN).  A later
  * owner may repeat an effect only if a take since then did not know it: what

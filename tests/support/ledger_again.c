@@ -14,7 +14,7 @@ typedef struct flight {
     uint64_t at; /* in the log, as of ledger_at; 0: not from there */
     int64_t begin, effect, end; /* INT64_MAX: it has none */
     uint32_t file;
-    bool saved, stale, revoked, struck;
+    bool saved, stale, unknown, revoked, struck;
 } flight;
 
 typedef struct blow {
@@ -238,6 +238,7 @@ static void collect_message(facts *f, const ledger_record *r, size_t n)
                 f->flights[k].end = r[i].ns;
                 f->flights[k].saved = code == LEAT_OK;
                 f->flights[k].stale = code == LEAT_ESTALE;
+                f->flights[k].unknown = code == LEAT_EUNKNOWN;
             }
     }
 }
@@ -279,7 +280,8 @@ static const ledger_record *left_at(const facts *f, const flight *x, bool end)
 }
 
 /* Whoever gives a place up saves before it, however long the server is away;
- * only one that was stopped itself may be too late. */
+ * only one that was stopped itself may be too late.  A save that could not be
+ * proven, as replicas were away, is told as unknown first. */
 static void land(const facts *f, flight *x)
 {
     const ledger_record *ended = left_at(f, x, true);
@@ -287,7 +289,7 @@ static void land(const facts *f, flight *x)
     if (!x->saved && left) { /* it may be told stale just before that */
         x->end = left->ns < x->end ? left->ns : x->end;
         x->struck = left->detail == LEAT_LOST;
-        x->revoked = !x->struck;
+        x->revoked = !x->struck && !x->unknown;
     }
     if (ended && ended->ns < x->end)
         x->end = ended->ns;
