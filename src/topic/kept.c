@@ -260,12 +260,11 @@ static void fetch(part *p, uint32_t most)
     leat_error e;
     char epoch[LEAT__NUMBER], count[LEAT__NUMBER], bytes[LEAT__NUMBER];
     char ids[LEAT__KEPT_MAX][LEAT__ID_TEXT];
-    const leat_bytes keys[] = { leat__key_bytes(&p->lease),
-                                leat__key_bytes(&p->kept_key),
-                                leat__key_bytes(&p->due_key),
-                                leat__key_bytes(&p->lane_key),
-                                leat__key_bytes(&p->dlq_key),
-                                leat__key_bytes(&p->cursor) };
+    const leat_bytes keys[] = {
+        leat__key_bytes(&p->lease),   leat__key_bytes(&p->kept_key),
+        leat__key_bytes(&p->due_key), leat__key_bytes(&p->lane_key),
+        leat__key_bytes(&p->dlq_key), leat__key_bytes(&p->cursor)
+    };
     enum { KEYS = sizeof keys / sizeof *keys, FIRST = 5 };
     size_t n = FIRST;
     p->kept.epoch = leat__part_epoch(p);

@@ -71,10 +71,11 @@ static leat_reply *due(int partition, const char *group)
     char keys[KEYS][128];
     static const char *const words[KEYS] = { "lease", "kept", "due",
                                              "lane",  "dlq",  "cur" };
-    leat_bytes argv[3 + KEYS + 5] = { leat_str("EVAL"),
-                            leat_mem(leat__script_topic_due.body,
-                                     leat__script_topic_due.body_size),
-                            leat_str("6") };
+    leat_bytes argv[3 + KEYS + 5] = {
+        leat_str("EVAL"),
+        leat_mem(leat__script_topic_due.body, leat__script_topic_due.body_size),
+        leat_str("6")
+    };
     for (int i = 0; i < KEYS; i++) {
         part_key(keys[i], sizeof keys[i], partition, words[i], group);
         argv[3 + i] = leat_str(keys[i]);

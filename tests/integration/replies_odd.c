@@ -303,8 +303,8 @@ static void a_look_for_gaps_answered_strangely_tells_none(void **state)
     snprintf(id, sizeof id, "%llu-%llu", (unsigned long long)at.ms,
              (unsigned long long)at.seq);
     snprintf(odd, sizeof odd,
-             "*5\r\n*0\r\n$%zu\r\n%s\r\n$0\r\n\r\n:1000\r\n*0\r\n",
-             strlen(id), id);
+             "*5\r\n*0\r\n$%zu\r\n%s\r\n$0\r\n\r\n:1000\r\n*0\r\n", strlen(id),
+             id);
     lie_of("topic/there", odd, ALWAYS);
     wait_until((receive_none(s), atomic_load(&lie.asked) >= 3), 30000);
     lie_of("none", "", 0);
@@ -324,9 +324,8 @@ static void a_sample_answered_strangely_changes_no_gauge(void **state)
     leat_delivery *d;
     leat_metrics *m = leat_metrics_new(&e);
     leat_source *s = member(&t,
-                            &(leat_topic_source_opts){ .lease_ms = 600,
-                                                       .block_ms = 20,
-                                                       .metrics = m },
+                            &(leat_topic_source_opts){
+                                .lease_ms = 600, .block_ms = 20, .metrics = m },
                             &heard, &d);
     leat_gauge *messages = leat_metrics_gauge(
         m, "leat_topic_messages", "",
@@ -336,9 +335,10 @@ static void a_sample_answered_strangely_changes_no_gauge(void **state)
         3, &e);
     assert_non_null(messages);
     wait_until((receive_none(s), leat_gauge_get(messages) == 1), 30000);
-    lie_of("topic/sample", "*6\r\n*0\r\n:5\r\n:5\r\n:5\r\n:5\r\n:5\r\n", ALWAYS);
-    wait_until((receive_none(s), atomic_load(&heard.heard) > 0 ||
-                                     atomic_load(&lie.asked) >= 2),
+    lie_of("topic/sample", "*6\r\n*0\r\n:5\r\n:5\r\n:5\r\n:5\r\n:5\r\n",
+           ALWAYS);
+    wait_until((receive_none(s),
+                atomic_load(&heard.heard) > 0 || atomic_load(&lie.asked) >= 2),
                30000);
     assert_int_equal(leat_gauge_get(messages), 1);
     assert_true(atomic_load(&heard.heard) > 0);
@@ -357,9 +357,8 @@ static void the_reaper_hears(const char *script, const char *answer,
     ear heard = { .wanted = wanted, .never = never };
     leat_client *c = leat_client_open(
         url,
-        &(leat_client_opts){ .log = { .fn = hear,
-                                      .arg = &heard,
-                                      .level = LEAT_LOG_INFO } },
+        &(leat_client_opts){
+            .log = { .fn = hear, .arg = &heard, .level = LEAT_LOG_INFO } },
         &e);
     assert_non_null(c);
     leat_queue *q = leat_queue_open(c, "q", NULL, &e);
