@@ -460,6 +460,13 @@ int run_queue_rm(cli *c);
 int run_queue_expire(cli *c);
 int run_queue_watch(cli *c);
 int run_queue_pool(cli *c);
+int run_stream_ls(cli *c);
+int run_stream_info(cli *c);
+int run_stream_groups(cli *c);
+int run_stream_rm(cli *c);
+int run_stream_add(cli *c);
+int run_stream_tail(cli *c);
+int run_stream_consume(cli *c);
 
 /* ---- of topics (cmd_topic.c) ------------------------------------------ */
 
@@ -502,9 +509,10 @@ char *from_text(leat_client *client, const char *text, int *code);
 
 typedef struct printer printer;
 
-/* Of a topic, or where `queue` is given of a queue. */
+/* Of a topic or a stream, or where `queue` is given of a queue. */
 typedef struct sighting {
-    const char *topic;
+    const char *topic; /* its name, or the stream's */
+    bool stream;
     int64_t partition; /* -1: none */
     leat_position position;
     leat_bytes queue, receipt, group, reason;
@@ -516,6 +524,7 @@ typedef struct sighting {
 
 typedef enum print_kind {
     PRINT_TOPIC,
+    PRINT_STREAM,
     PRINT_RECEIVED, /* of a queue, with receipts */
     PRINT_SEEN      /* of a queue, without       */
 } print_kind;

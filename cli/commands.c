@@ -217,6 +217,12 @@ const group groups[] = {
       "hidden longer or given back; a receipt that is too late is stale, and "
       "refused.  Other than a topic, a queue forgets what was acknowledged, "
       "and any number of receivers may share it." },
+    { "stream", "s streams", "add to plain streams, read them, look at them",
+      "A plain stream is one key of the server, and its groups are the "
+      "server's own: any program can write and read it, and nothing is hidden. "
+      " Entries stay when they are acknowledged.  There are no partitions, no "
+      "order between messages that are worked on at once, and no dead letters: "
+      "for those see leat-topic(1)." },
     { 0 },
 };
 
@@ -415,8 +421,8 @@ static const command help_commands[] = {
 
 /* In the order of help. */
 static const command *const families[] = {
-    server_commands, topic_commands, group_commands,
-    dlq_commands,    queue_commands, help_commands,
+    server_commands, topic_commands,  group_commands, dlq_commands,
+    queue_commands,  stream_commands, help_commands,
 };
 
 const group *group_find(const char *noun)
@@ -445,7 +451,7 @@ const char *option_env(const option *o, char *out, size_t room)
     /* 'leat consume' describes a message to its program in these; a leat that
      * the program runs must not take them for its own options. */
     if (in_words("id key type topic partition position attempt fence "
-                 "original-id replayed-from queue",
+                 "original-id replayed-from queue stream",
                  o->name))
         return NULL;
     snprintf(out, room, "LEAT_%s", o->name);

@@ -8,7 +8,7 @@
 
 /* A family each; noun NULL ends it. */
 extern const command topic_commands[], group_commands[], dlq_commands[],
-    queue_commands[];
+    queue_commands[], stream_commands[];
 
 #define FORCE_OPTION(help)                                                     \
     {                                                                          \
@@ -19,6 +19,30 @@ extern const command topic_commands[], group_commands[], dlq_commands[],
     {                                                                          \
         "dry-run", 0, VALUE_NONE, NULL, NULL, NULL, false, false,              \
             "Tell what would be done, and change nothing."                     \
+    }
+
+/* How messages are printed: of tail, and of consume without a program. */
+#define PRINTER_OPTIONS(place)                                                 \
+    { "format",                                                                \
+      0,                                                                       \
+      VALUE_TEXT,                                                              \
+      "FORMAT",                                                                \
+      NULL,                                                                    \
+      NULL,                                                                    \
+      false,                                                                   \
+      false,                                                                   \
+      "Print each message like this: " place ", %I id, %k key, %y type, %d "   \
+      "time, %h headers, %n size of the body, %v body, %% a percent sign; "    \
+      "\\n \\t \\r \\0 \\\\ as in C." },                                       \
+    {                                                                          \
+        "raw", 0, VALUE_NONE, NULL, NULL, NULL, false, false,                  \
+            "Print bytes as they are also on a terminal; without --format "    \
+            "only the bodies, a line each."                                    \
+    }
+
+#define CODEC_OPTION(words, initial, help)                                     \
+    {                                                                          \
+        "codec", 0, VALUE_CHOICE, "CODEC", initial, words, false, false, help  \
     }
 
 #endif

@@ -5,31 +5,6 @@
 
 #define PARTITIONERS "murmur2 java ring round-robin random"
 
-/* How messages are printed: of tail, and of consume without a program. */
-#define PRINTER_OPTIONS                                                        \
-    { "format",                                                                \
-      0,                                                                       \
-      VALUE_TEXT,                                                              \
-      "FORMAT",                                                                \
-      NULL,                                                                    \
-      NULL,                                                                    \
-      false,                                                                   \
-      false,                                                                   \
-      "Print each message like this: %t topic, %p partition, %i position, %I " \
-      "id, %k key, %y type, %d time, %h headers, %n size of the body, %v "     \
-      "body, %% a percent sign; \\n \\t \\r \\0 \\\\ as in C." },              \
-    {                                                                          \
-        "raw", 0, VALUE_NONE, NULL, NULL, NULL, false, false,                  \
-            "Print bytes as they are also on a terminal; without --format "    \
-            "only "                                                            \
-            "the bodies, a line each."                                         \
-    }
-
-#define CODEC_OPTION(words, initial, help)                                     \
-    {                                                                          \
-        "codec", 0, VALUE_CHOICE, "CODEC", initial, words, false, false, help  \
-    }
-
 /* What is kept of a topic. */
 #define RETENTION_OPTIONS(forget, abandoned)                                   \
     { "max-age",                                                               \
@@ -172,7 +147,7 @@ static const option topic_tail_options[] = {
       "Look at this partition only." },
     { "count", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
       "End after this many messages.  Without --from, the last N." },
-    PRINTER_OPTIONS,
+    PRINTER_OPTIONS("%t topic, %p partition, %i position"),
     CODEC_OPTION("auto native ce ce-json", "auto",
                  "How messages were written; auto tries leat's own form, then "
                  "CloudEvents."),
@@ -239,7 +214,7 @@ static const option consume_options[] = {
       "dead letters." },
     { "drain", 0, VALUE_DURATION, "TIME", "30s", NULL, false, false,
       "How long programs may go on after a signal." },
-    PRINTER_OPTIONS,
+    PRINTER_OPTIONS("%t topic, %p partition, %i position"),
     CODEC_OPTION("native ce ce-json", "native", "How messages were written."),
     { 0 },
 };

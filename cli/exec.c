@@ -124,6 +124,7 @@ static bool describes_message(const char *s)
         "LEAT_ID=",          "LEAT_KEY=",           "LEAT_TYPE=",
         "LEAT_ATTEMPT=",     "LEAT_FENCE=",         "LEAT_HEADER_",
         "LEAT_ORIGINAL_ID=", "LEAT_REPLAYED_FROM=", "LEAT_QUEUE=",
+        "LEAT_STREAM=",
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(s, names[i], strlen(names[i])) == 0)
@@ -208,10 +209,14 @@ static void set_place(vars *v, const sighting *m, const leat_delivery *d)
         set_var(v, "LEAT_QUEUE", m->queue);
         return;
     }
+    set_var(v, "LEAT_POSITION", leat_str(position_text(m->position, text)));
+    if (m->stream) {
+        set_var(v, "LEAT_STREAM", leat_str(m->topic));
+        return;
+    }
     set_var(v, "LEAT_TOPIC", leat_str(m->topic));
     if (m->partition >= 0)
         set_number(v, "LEAT_PARTITION", (uint64_t)m->partition);
-    set_var(v, "LEAT_POSITION", leat_str(position_text(m->position, text)));
     set_number(v, "LEAT_FENCE", leat_delivery_fence(d));
 }
 

@@ -37,6 +37,14 @@ static const column topic_columns[] = {
     { "type", COLUMN_TEXT, true },     { "headers", COLUMN_TEXT, true },
 };
 
+static const column stream_columns[] = {
+    { "position", COLUMN_TEXT, false }, { "key", COLUMN_TEXT, false },
+    { "body", COLUMN_TEXT, false },     { "error", COLUMN_TEXT, false },
+    { "stream", COLUMN_TEXT, true },    { "time", COLUMN_TIME, true },
+    { "id", COLUMN_TEXT, true },        { "type", COLUMN_TEXT, true },
+    { "headers", COLUMN_TEXT, true },
+};
+
 static const column received_columns[] = {
     { "receipt", COLUMN_TEXT, false },   { "receives", COLUMN_COUNT, false },
     { "sent", COLUMN_TIME, false },      { "body", COLUMN_TEXT, false },
@@ -66,6 +74,9 @@ static const struct {
     [PRINT_TOPIC] = { topic_columns,
                       sizeof topic_columns / sizeof *topic_columns,
                       "%p %i %k %v\\n", "tpiIkydhnv%" },
+    [PRINT_STREAM] = { stream_columns,
+                       sizeof stream_columns / sizeof *stream_columns,
+                       "%i %k %v\\n", "tiIkydhnv%" },
     [PRINT_RECEIVED] = { received_columns,
                          sizeof received_columns / sizeof *received_columns,
                          "%r\\n  %v\\n", "qrcgseIkydhnv%" },
@@ -199,6 +210,8 @@ static char *where_text(const printer *p, const sighting *m)
     if (p->what == PRINT_SEEN)
         return printable(m->msg->id.p ? m->msg->id.p : "", m->msg->id.n);
     position_text(m->position, text);
+    if (p->what == PRINT_STREAM)
+        return copy(text);
     return format(p->plain ? "%lld %s" : "partition %lld: %s",
                   (long long)m->partition, text);
 }
@@ -301,7 +314,8 @@ static void put_received(printer *p, const sighting *m)
 
 static void put_read(printer *p, const sighting *m)
 {
-    output_count(p->rows, m->partition);
+    if (p->what == PRINT_TOPIC)
+        output_count(p->rows, m->partition);
     output_position(p->rows, m->position);
     bytes_or_null(p->rows, m->msg->key);
     bytes_or_null(p->rows, m->msg->body);
@@ -312,11 +326,17 @@ static void put_read(printer *p, const sighting *m)
     bytes_or_null(p->rows, m->msg->type);
 }
 
+/* Of a topic or a stream: it has a position. */
+static bool is_read(const printer *p)
+{
+    return p->what == PRINT_TOPIC || p->what == PRINT_STREAM;
+}
+
 static int put_row(printer *p, const sighting *m)
 {
     size_t n = 0;
     char *headers = headers_text(m->msg, &n);
-    (p->what == PRINT_TOPIC ? put_read : put_received)(p, m);
+    (is_read(p) ? put_read : put_received)(p, m);
     bytes_or_null(p->rows, leat_mem(headers, n));
     free(headers);
     return output_flush(p->rows);
@@ -371,17 +391,19 @@ static void json_message(printer *p, const leat_msg *m)
     else
         leat_json_null(j, "time");
     free(time);
-    json_pairs(j, p->what == PRINT_TOPIC ? "headers" : "attributes", m);
+    json_pairs(j, is_read(p) ? "headers" : "attributes", m);
     if (m->body.n == 0)
         leat_json_str(j, "data", "");
     else
         json_bytes(j, "data", m->body);
 }
 
-static void json_place(leat_json *j, const sighting *m)
+static void json_place(const printer *p, const sighting *m)
 {
     char text[POSITION_TEXT];
-    leat_json_str(j, "topic", m->topic);
+    leat_json *j = p->json;
+    json_bytes(j, p->what == PRINT_STREAM ? "stream" : "topic",
+               leat_str(m->topic));
     if (m->partition >= 0)
         leat_json_int(j, "partition", m->partition);
     leat_json_str(j, "position", position_text(m->position, text));
@@ -410,8 +432,8 @@ static int put_object(printer *p, const sighting *m)
     leat_json *j = p->json;
     leat_json_clear(j);
     leat_json_object(j, NULL);
-    if (p->what == PRINT_TOPIC)
-        json_place(j, m);
+    if (is_read(p))
+        json_place(p, m);
     else
         json_receive(p, m);
     if (m->error) {

@@ -46,14 +46,22 @@ typedef struct working {
     cli *c;
     char **program, *by_name[2];
     int64_t max_ms, retry_ms;
-    gate gate;
+    const char *stream; /* whose messages they are; NULL: of queues */
+    leat_retry retry;   /* of a stream                              */
+    printer *printer;   /* of a stream, without a program           */
+    int trouble;        /* of printing: an exit code that ends us   */
+    gate gate;          /* its lock is the printer's, too           */
     atomic_llong acked, back, rejected;
     leat_error away; /* the server, when we ended for lack of work */
 } working;
 
-/* What the options say, of which one names a program; false with *code, and
- * said. */
+/* What the options say, of which one names a program, or none of a stream;
+ * false with *code, and said. */
 bool working_init(cli *c, working *w, int64_t limit, int *code);
+
+/* How long a message of a stream waits after so many attempts
+ * (cmd_stream_consume.c). */
+int64_t retry_delay(const leat_retry *r, uint32_t attempt);
 
 /* A handler; arg is a working. */
 leat_verdict working_handle(leat_ctx *x, void *arg);

@@ -155,8 +155,8 @@ static void a_lag_that_nobody_knows_is_unknown(void **state)
     redis_do(server, "XGROUP SETID s g 5-0");
     assert_lag(client, 0);
     redis_do(server, "XGROUP SETID s g 1-0");
-    redis_do(server, "XDEL s 1-0");
-    assert_lag(client, 4);
+    redis_do(server, "XDEL s 1-0 3-0"); /* all that is there is to come */
+    assert_lag(client, 3);
     redis_do(server, "XTRIM s MAXLEN 0");
     assert_lag(client, 0);
     leat_client_close(old);
