@@ -477,6 +477,10 @@ int retention_options(cli *c, leat_retention *r);
  * remark, or a record where --output was given. */
 int say_done(cli *c, const char *done, bool dry, const char *remark);
 
+/* The nearest of these names as a hint, or otherwise this; malloced.  Takes n,
+ * which may be NULL. */
+char *near_name(leat_names *n, const char *name, const char *otherwise);
+
 /* Say why a call on this topic failed; one that is not there gets a hint of
  * those that are. */
 int topic_fail(leat_client *client, const char *topic, const leat_error *err);

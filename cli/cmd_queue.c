@@ -65,9 +65,9 @@ static char *near_queue(cli *c, leat_client *client, const char *name)
 
 int queue_done(cli *c, const char *done, bool dry, const char *remark)
 {
-    static const column columns[] = { { "queue", COLUMN_TEXT, false },
-                                      { "done", COLUMN_TEXT, false },
-                                      { "dry_run", COLUMN_BOOL, false } };
+    const column columns[] = { { c->command->noun, COLUMN_TEXT, false },
+                               { "done", COLUMN_TEXT, false },
+                               { "dry_run", COLUMN_BOOL, false } };
     int code = 0;
     if (!wants_record(c)) {
         note("%s", remark);

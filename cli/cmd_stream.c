@@ -5,6 +5,7 @@
  * A name may be any bytes but zero: what is shown of it goes through output.c
  * and report.c, or is made printable here.
  */
+#include "queue.h"
 #include "send.h"
 #include "stream.h"
 
@@ -12,24 +13,15 @@
 
 /* ---- shared ----------------------------------------------------------- */
 
-static char *near_stream(leat_client *client, const char *name)
-{
-    leat_names *n = leat_stream_names(client, NULL, NULL);
-    const char *near = n ? nearest(name, n->name, n->count) : NULL;
-    char *text = near ? format("did you mean '%s'?", near)
-                      : copy("leat stream ls lists them, leat stream add makes "
-                             "one");
-    leat_names_free(n);
-    return text;
-}
-
 int stream_fail(leat_client *client, const char *name, const leat_error *err)
 {
     if (err->code == LEAT_EINVAL)
         return fail(EXIT_USAGE, NULL, "%s", err->msg);
     if (err->code != LEAT_ENOENT)
         return fail_with(name, err, NULL);
-    char *todo = near_stream(client, name);
+    char *todo = near_name(leat_stream_names(client, NULL, NULL), name,
+                           "leat stream ls lists them, leat stream add makes "
+                           "one");
     int code = fail(EXIT_NO, todo, "no stream '%s'", name);
     free(todo);
     return code;
@@ -180,25 +172,6 @@ int run_stream_groups(cli *c)
 
 /* ---- rm --------------------------------------------------------------- */
 
-static int say_removed(cli *c, bool dry, const char *remark)
-{
-    static const column columns[] = { { "stream", COLUMN_TEXT, false },
-                                      { "done", COLUMN_TEXT, false },
-                                      { "dry_run", COLUMN_BOOL, false } };
-    int code;
-    if (!wants_record(c)) {
-        note("%s", remark);
-        return 0;
-    }
-    output *out = output_open(c, columns, 3, true, &code);
-    if (!out)
-        return code;
-    output_text(out, c->args[0]);
-    output_text(out, "removed");
-    output_bool(out, dry);
-    return output_close(out);
-}
-
 /* "stream s with 3 messages and 1 group, 2 pending"; malloced. */
 static char *contents(const leat_stream_info *s)
 {
@@ -223,10 +196,10 @@ static int ask_and_remove(cli *c, leat_client *client,
     char *would = format("dry run: %s would be removed", what);
     char *done = format("removed %s", what);
     if (value_on(c, "dry-run"))
-        code = say_removed(c, true, would);
+        code = queue_done(c, "removed", true, would);
     else if (confirmed(c, question, &code))
         code = leat_stream_remove(client, s->name, NULL, &err) == LEAT_OK
-                   ? say_removed(c, false, done)
+                   ? queue_done(c, "removed", false, done)
                    : stream_fail(client, s->name, &err);
     free(done);
     free(would);

@@ -9,14 +9,10 @@
 
 /* ---- shared ----------------------------------------------------------- */
 
-/* The nearest topic there is, as a hint; malloced. */
-static char *near_topic(leat_client *client, const char *topic)
+char *near_name(leat_names *n, const char *name, const char *otherwise)
 {
-    leat_names *n = leat_topic_names(client, NULL, NULL);
-    const char *near = n ? nearest(topic, n->name, n->count) : NULL;
-    char *text = near ? format("did you mean '%s'?", near)
-                      : copy("leat topic ls lists them, leat topic create "
-                             "makes one");
+    const char *near = n ? nearest(name, n->name, n->count) : NULL;
+    char *text = near ? format("did you mean '%s'?", near) : copy(otherwise);
     leat_names_free(n);
     return text;
 }
@@ -25,7 +21,9 @@ int topic_fail(leat_client *client, const char *topic, const leat_error *err)
 {
     if (err->code != LEAT_ENOENT)
         return fail_with(topic, err, NULL);
-    char *todo = near_topic(client, topic);
+    char *todo = near_name(leat_topic_names(client, NULL, NULL), topic,
+                           "leat topic ls lists them, leat topic create makes "
+                           "one");
     int code = fail(EXIT_NO, todo, "no topic '%s'", topic);
     free(todo);
     return code;

@@ -40,6 +40,50 @@ extern const command topic_commands[], group_commands[], dlq_commands[],
             "only the bodies, a line each."                                    \
     }
 
+/* What is sent, by topic send and stream add. */
+#define MESSAGE_OPTIONS(key)                                                   \
+    { "key", 'k', VALUE_TEXT, "KEY", NULL, NULL, false, false, key },          \
+        { "key-delimiter",                                                     \
+          'K',                                                                 \
+          VALUE_TEXT,                                                          \
+          "TEXT",                                                              \
+          NULL,                                                                \
+          NULL,                                                                \
+          false,                                                               \
+          false,                                                               \
+          "Each message is its key, this text, and its body." },               \
+        { "null", '0',   VALUE_NONE,                                           \
+          NULL,   NULL,  NULL,                                                 \
+          false,  false, "Messages end with a zero byte, not a newline." },    \
+        { "file",                                                              \
+          'f',                                                                 \
+          VALUE_FILE,                                                          \
+          "FILE",                                                              \
+          NULL,                                                                \
+          NULL,                                                                \
+          false,                                                               \
+          false,                                                               \
+          "Send the whole of this file as one message; - is stdin." },         \
+        { "header",                                                            \
+          'H',                                                                 \
+          VALUE_LIST,                                                          \
+          "NAME:VALUE",                                                        \
+          NULL,                                                                \
+          NULL,                                                                \
+          false,                                                               \
+          false,                                                               \
+          "Give every message this header; may be repeated." },                \
+        { "type", 't',   VALUE_TEXT,                                           \
+          "TYPE", NULL,  NULL,                                                 \
+          false,  false, "The type of every message." },                       \
+        { "content-type", 0,     VALUE_TEXT,                                   \
+          "TYPE",         NULL,  NULL,                                         \
+          false,          false, "The media type of every body." },            \
+    {                                                                          \
+        "max-size", 0, VALUE_COUNT, "BYTES", "1048576", NULL, false, false,    \
+            "Refuse a message that is larger."                                 \
+    }
+
 #define CODEC_OPTION(words, initial, help)                                     \
     {                                                                          \
         "codec", 0, VALUE_CHOICE, "CODEC", initial, words, false, false, help  \

@@ -12,24 +12,9 @@ static const option ls_options[] = {
 };
 
 static const option add_options[] = {
-    { "key", 'k', VALUE_TEXT, "KEY", NULL, NULL, false, false,
-      "The key of every message." },
-    { "key-delimiter", 'K', VALUE_TEXT, "TEXT", NULL, NULL, false, false,
-      "Each message is its key, this text, and its body." },
-    { "null", '0', VALUE_NONE, NULL, NULL, NULL, false, false,
-      "Messages end with a zero byte instead of a newline." },
-    { "file", 'f', VALUE_FILE, "FILE", NULL, NULL, false, false,
-      "Add the whole of this file as one message; - is stdin." },
-    { "header", 'H', VALUE_LIST, "NAME:VALUE", NULL, NULL, false, false,
-      "Give every message this header; may be repeated." },
-    { "type", 't', VALUE_TEXT, "TYPE", NULL, NULL, false, false,
-      "The type of every message." },
-    { "content-type", 0, VALUE_TEXT, "TYPE", NULL, NULL, false, false,
-      "The media type of every body." },
+    MESSAGE_OPTIONS("The key of every message."),
     { "lossy-maxlen", 0, VALUE_NUMBER, "N", NULL, NULL, false, false,
       "Keep about so many entries: the oldest go, read or not; 0: all stay." },
-    { "max-size", 0, VALUE_COUNT, "BYTES", "1048576", NULL, false, false,
-      "Refuse a message that is larger." },
     CODEC_OPTION("native ce ce-json fields", "native",
                  "How a message is written: leat's own form, a CloudEvent as "
                  "fields or as JSON, or fields: each header a field, and the "

@@ -105,20 +105,8 @@ static const option topic_info_options[] = {
 };
 
 static const option topic_send_options[] = {
-    { "key", 'k', VALUE_TEXT, "KEY", NULL, NULL, false, false,
-      "The key of every message: messages of one key stay in order." },
-    { "key-delimiter", 'K', VALUE_TEXT, "TEXT", NULL, NULL, false, false,
-      "Each message is its key, this text, and its body." },
-    { "null", '0', VALUE_NONE, NULL, NULL, NULL, false, false,
-      "Messages end with a zero byte instead of a newline." },
-    { "file", 'f', VALUE_FILE, "FILE", NULL, NULL, false, false,
-      "Send the whole of this file as one message; - is stdin." },
-    { "header", 'H', VALUE_LIST, "NAME:VALUE", NULL, NULL, false, false,
-      "Give every message this header; may be repeated." },
-    { "type", 't', VALUE_TEXT, "TYPE", NULL, NULL, false, false,
-      "The type of every message." },
-    { "content-type", 0, VALUE_TEXT, "TYPE", NULL, NULL, false, false,
-      "The media type of every body." },
+    MESSAGE_OPTIONS("The key of every message: messages of one key stay in "
+                    "order."),
     { "partition", 'p', VALUE_NUMBER, "N", NULL, NULL, false, false,
       "Send to this partition, whatever the key." },
     { "delay", 0, VALUE_DURATION, "TIME", NULL, NULL, false, false,
@@ -129,8 +117,6 @@ static const option topic_send_options[] = {
       "Make the topic if there is none." },
     { "partitions", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
       "How many partitions --auto-create makes; without it, one." },
-    { "max-size", 0, VALUE_COUNT, "BYTES", "1048576", NULL, false, false,
-      "Refuse a message that is larger." },
     CODEC_OPTION("native ce ce-json", "native",
                  "How a message is written: leat's own form, or a CloudEvent "
                  "as fields or as JSON."),

@@ -37,7 +37,8 @@ bool key_is_foreign(const leat_error *err);
 /* A receipt as words on the command line give it; bytes is overwritten. */
 leat_bytes receipt_bytes(char *text);
 
-/* Say what was done to the queue, or would be: the remark, or a record. */
+/* Say what was done to the queue, or the stream, or would be: the remark, or a
+ * record. */
 int queue_done(cli *c, const char *done, bool dry, const char *remark);
 
 /* ---- programs as workers (queue_work.c) ------------------------------- */
