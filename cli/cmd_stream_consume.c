@@ -107,6 +107,7 @@ static leat_run *start(cli *c, leat_stream *stream, const char *from,
                                    .start = from,
                                    .batch = batch,
                                    .max_in_flight = batch,
+                                   .nack_at_once = true,
                                    .idle_ms = value_ms(c, "idle"),
                                    .claim_ms = value_ms(c, "idle") / 2 };
     leat_run_opts ro = { .threads = threads,

@@ -27,7 +27,9 @@ COMMANDS = [
     "dlq rm t", "queue create q", "queue ls", "queue stats q",
     "queue send q m", "queue receive q", "queue ack q r", "queue peek q",
     "queue redrive q", "queue purge q", "queue rm q", "queue expire q",
-    "queue watch q", "queue pool --exec true", "up", "down", "version", "demo",
+    "queue watch q", "queue pool --exec true",
+    "stream ls", "stream info s", "stream add s m", "stream tail s",
+    "stream groups s", "stream consume s -g g -n 1", "stream rm s", "up", "down", "version", "demo",
 ]
 
 

@@ -99,8 +99,8 @@ def what_is_no_stream_is_told_with_a_hint(b):
         assert "'text' is a string, no stream" in p.err, p.err
     p = b.run("stream", "tail", "something-else")
     assert "leat stream ls" in p.err, p.err
-    p = b.run("stream", "add", "text", "body")
-    assert p.returncode not in (0, 70), p.returncode
+    exits(b.run("stream", "add", "text", "body"), 64)
+    exits(b.run("stream", "consume", "text", "-g", "g"), 64)
     equal(b.server.call("GET", "text"), b"x")
 
 
@@ -313,6 +313,15 @@ def what_fails_too_often_is_given_up_and_stays_in_the_stream(b):
     equal(counts(p.err), (0, 1, 1))
     assert "given up: this group does not see it again" in p.err, p.err
     equal((b.group()["pending"], b.bodies()), (0, ["x"]))
+
+
+def what_is_to_be_tried_at_once_does_not_wait_for_others_to_claim_it(b):
+    b.add(["x"])
+    program = b.script('[ "$LEAT_ATTEMPT" -gt 5 ]')
+    p = b.work("--backoff", "fixed:1ms", "--idle", "10m", "--exec", program,
+               n=1, timeout=SECONDS)
+    exits(p, 0)
+    equal(counts(p.err), (1, 5, 0))
 
 
 def exit_65_gives_a_message_up_at_once(b):
