@@ -47,9 +47,7 @@ typedef enum value_kind {
     VALUE_GROUP,   /* the name of a group of the topic           */
     VALUE_QUEUE,   /* the name of a queue                        */
     VALUE_LIST,    /* may be given again: texts split by newlines */
-    VALUE_REST,    /* a program: it and all words after it       */
-    VALUE_PROGRAM  /* the same, but options of the command that stand */
-                   /* between the program and its words are ours      */
+    VALUE_PROGRAM  /* its arguments are the words behind --       */
 } value_kind;
 
 typedef struct option {
@@ -84,6 +82,7 @@ typedef struct command {
     const example *examples;
     int (*run)(struct cli *c);
     bool hidden; /* our own use: not shown                     */
+    bool looks;  /* changes nothing: also where the server evicts */
     bool rest;   /* the words after -- are a program's         */
 } command;
 
@@ -134,8 +133,9 @@ typedef struct cli {
     const group *group;     /* a group without its verb */
     char **args;
     int arg_count;
-    char **rest; /* a program and its arguments, NULL after the last */
+    char **rest; /* the words behind --, NULL after the last; [-1] is free */
     int rest_count;
+    bool dashes; /* there was a -- */
     value values[MAX_VALUES];
     int value_count;
     bool help;

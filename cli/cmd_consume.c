@@ -345,13 +345,10 @@ static int check_words(cli *c, char **program)
     if (value_count(c, "concurrency") > MAX_PROGRAMS)
         return fail(EXIT_USAGE, NULL, "--concurrency is at most %d",
                     MAX_PROGRAMS);
-    if (program && !program_exists(program[0]))
-        return fail(EXIT_USAGE, "nothing was read",
-                    "--exec: there is no program '%s'", program[0]);
     if (program && (value_text(c, "format") || value_on(c, "raw")))
         return fail(EXIT_USAGE, NULL,
                     "--format and --raw are for printing, without --exec");
-    return 0;
+    return program ? program_check(program, "nothing was read") : 0;
 }
 
 static void say_counts(consuming *s)
@@ -365,8 +362,7 @@ static void say_counts(consuming *s)
 
 int run_consume(cli *c)
 {
-    char *by_name[2];
-    char **program = program_get(c, by_name);
+    char **program = program_get(c);
     int code = check_words(c, program);
     if (code)
         return code;

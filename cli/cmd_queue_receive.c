@@ -223,8 +223,7 @@ static int print(cli *c, int (*fn)(cli *, opened *, printer *), print_kind what,
 
 int run_queue_receive(cli *c)
 {
-    char *by_name[2];
-    bool program = program_get(c, by_name) != NULL;
+    bool program = program_get(c) != NULL;
     int code = check_words(c, program);
     opened q;
     if (code)

@@ -15,7 +15,13 @@ static int cannot_open(cli *c, const char *shown, const leat_error *err)
 {
     value *v = value_find(c, "url");
     bool tls = err->code == LEAT_EAUTH && strstr(err->msg, "certificate");
-    int code = fail_with(shown, err, tls ? "see TLS in leat-urls(7)" : NULL);
+    bool evicts = err->code == LEAT_EUNSAFE && strstr(err->msg, "evict");
+    int code = fail_with(shown, err,
+                         tls      ? "see TLS in leat-urls(7)"
+                         : evicts ? "messages could vanish unseen; "
+                                    "--allow-eviction, or allow_eviction in "
+                                    "the context, accepts that"
+                                  : NULL);
     /* A bad URL is a usage error only where it was typed. */
     return code == EXIT_USAGE && v->origin != FROM_FLAG ? EXIT_CONFIG : code;
 }
@@ -53,7 +59,8 @@ static leat_client *open_with(cli *c, const char *url, const char *what,
                               .password = who.password,
                               .connect_timeout_ms = timeout ? timeout : 1,
                               .timeout_ms = timeout ? timeout : 1,
-                              .allow_eviction = true,
+                              .allow_eviction = c->command->looks ||
+                                                value_on(c, "allow-eviction"),
                               .allow_weak = weak,
                               .durability = durability(c),
                               .only_executed = only_executed(c),

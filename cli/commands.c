@@ -26,6 +26,10 @@ const option global_options[] = {
       "executed logged synced replicated outbox", true, false,
       "What an acknowledgement must mean, see leat-urls(7): executed, logged, "
       "synced, replicated or outbox.  A server that gives less is refused." },
+    { "allow-eviction", 0, VALUE_NONE, NULL, NULL, NULL, true, false,
+      "Write also to a server that may evict messages when its memory is full "
+      "(maxmemory-policy other than noeviction).  Without it such a server is "
+      "refused by all commands that write." },
     { "cafile", 0, VALUE_FILE, "FILE", NULL, NULL, true, false,
       "With rediss://, trust the authorities in this file instead of the "
       "system's." },
@@ -260,7 +264,8 @@ static const command server_commands[] = {
               "durability is set, by --durability or in the URL, that the "
               "server does not give.",
       .examples = status_examples,
-      .run = run_status },
+      .run = run_status,
+      .looks = true },
     { .noun = "ping",
       .args = "",
       .summary = "measure the round trip to the server",
@@ -269,7 +274,8 @@ static const command server_commands[] = {
               "answered.",
       .options = ping_options,
       .examples = ping_examples,
-      .run = run_ping },
+      .run = run_ping,
+      .looks = true },
     { .noun = "acl",
       .args = "[ROLE]",
       .max_args = 1,
@@ -402,6 +408,7 @@ static const command help_commands[] = {
       .summary = "",
       .text = "",
       .run = run_complete,
+      .looks = true,
       .hidden = true },
     { .noun = "__man",
       .args = "[PAGE]",

@@ -21,4 +21,13 @@ extern const command topic_commands[], group_commands[], dlq_commands[],
             "Tell what would be done, and change nothing."                     \
     }
 
+/* Of commands that run a program for each message. */
+#define EXEC_OPTION                                                            \
+    {                                                                          \
+        "exec", 'e', VALUE_PROGRAM, "CMD", NULL, NULL, false, false,           \
+            "Run this program for each message.  Its arguments stand behind "  \
+            "--, and all words before that are leat's; without --exec the "    \
+            "program itself stands behind --.  No shell is involved."          \
+    }
+
 #endif

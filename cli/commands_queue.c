@@ -85,18 +85,7 @@
 
 /* How programs are run, of receive and pool. */
 #define PROGRAM                                                                \
-    { "exec",                                                                  \
-      'e',                                                                     \
-      VALUE_PROGRAM,                                                           \
-      "CMD",                                                                   \
-      NULL,                                                                    \
-      NULL,                                                                    \
-      false,                                                                   \
-      false,                                                                   \
-      "Run this program for each message.  Options of this command may stand " \
-      "right behind it, spelled in full; all words from the first that is "    \
-      "none of them, or from -- on, are its arguments.  No shell is "          \
-      "involved." },                                                           \
+    EXEC_OPTION,                                                               \
         TIME("retry-delay", "1s",                                              \
              "A message whose program failed is received again after so "      \
              "long."),                                                         \
@@ -320,6 +309,8 @@ static const example queue_receive_examples[] = {
     { "leat queue receive jobs -w 20s", "one, waiting up to 20 seconds" },
     { "leat queue receive jobs --exec ./resize",
       "run './resize' for each message: exit 0 acknowledges it" },
+    { "leat queue receive jobs --exec ./resize -c 4 -- --width 80",
+      "four at once, each './resize --width 80'" },
     { "leat queue receive jobs -n 10 | tee got | leat queue ack jobs",
       "print ten, and acknowledge them" },
     { "leat queue receive jobs --dead -n 100 -o ndjson",
@@ -386,8 +377,8 @@ static const example queue_pool_examples[] = {
       "every queue there is, ten programs at once" },
     { "leat queue pool game --exec ./move --workers 50 --until-idle 5s",
       "those of the namespace game, until there is nothing to do" },
-    { "leat queue pool game -- ./move --fast",
-      "all words behind -- are the program's" },
+    { "leat queue pool game --workers 50 -- ./move --fast",
+      "all words behind -- are the program and its arguments" },
     { 0 },
 };
 
@@ -428,7 +419,8 @@ const command queue_commands[] = {
               "oldest visible message.",
       .options = queue_ls_options,
       .examples = queue_ls_examples,
-      .run = run_queue_ls },
+      .run = run_queue_ls,
+      .looks = true },
     { .noun = "queue",
       .verb = "stats",
       .aliases = "info show attributes",
@@ -443,7 +435,8 @@ const command queue_commands[] = {
               "and redriven count how often that happened.",
       .options = queue_stats_options,
       .examples = queue_stats_examples,
-      .run = run_queue_stats },
+      .run = run_queue_stats,
+      .looks = true },
     { .noun = "queue",
       .verb = "send",
       .aliases = "publish produce",
@@ -468,7 +461,7 @@ const command queue_commands[] = {
     { .noun = "queue",
       .verb = "receive",
       .aliases = "get",
-      .args = "NAME [--exec CMD [ARGS...]]",
+      .args = "NAME [--exec CMD] [-- ARGS...]",
       .min_args = 1,
       .max_args = 1,
       .arg_words = "@queue",
@@ -556,7 +549,8 @@ const command queue_commands[] = {
               "message groups that may be received now.  Nothing changes.",
       .options = queue_peek_options,
       .examples = queue_peek_examples,
-      .run = run_queue_peek },
+      .run = run_queue_peek,
+      .looks = true },
     { .noun = "queue",
       .verb = "redrive",
       .aliases = "retry replay",
@@ -625,11 +619,12 @@ const command queue_commands[] = {
               "marked; --durable reads those that the queue keeps.",
       .options = queue_watch_options,
       .examples = queue_watch_examples,
-      .run = run_queue_watch },
+      .run = run_queue_watch,
+      .looks = true },
     { .noun = "queue",
       .verb = "pool",
       .aliases = "work",
-      .args = "[NAMESPACE] --exec CMD [ARGS...]",
+      .args = "[NAMESPACE] --exec CMD [-- ARGS...]",
       .max_args = 1,
       .summary = "run a program for the messages of all queues",
       .text = "Of a namespace, or without one of leat: queues that are there, "

@@ -201,9 +201,7 @@ static const option topic_trim_options[] = {
 static const option consume_options[] = {
     { "group", 'g', VALUE_GROUP, "GROUP", NULL, NULL, false, false,
       "The group to join; its members share the partitions." },
-    { "exec", 'e', VALUE_REST, "CMD", NULL, NULL, false, false,
-      "Run this program for each message; all words behind it are its "
-      "arguments.  No shell is involved." },
+    EXEC_OPTION,
     { "concurrency", 'c', VALUE_COUNT, "N", "1", NULL, false, false,
       "How many messages are worked on at once." },
     { "order", 0, VALUE_CHOICE, "WHAT", NULL, "partition key none", false,
@@ -307,8 +305,10 @@ static const example topic_rm_examples[] = {
 };
 
 static const example consume_examples[] = {
-    { "leat consume orders -g billing --exec ./bill --quiet",
-      "run './bill --quiet' for each message, its body on stdin" },
+    { "leat consume orders -g billing --exec ./bill",
+      "run './bill' for each message, its body on stdin" },
+    { "leat consume orders -g billing --exec ./bill --count 5 -- --dry",
+      "five messages: --count is leat's, './bill --dry' is run" },
     { "leat consume orders -g billing -c 8 --order key -- python3 bill.py",
       "eight at once, messages of one key one after another" },
     { "leat consume orders -g mail --max-attempts 3 --backoff fixed:10s "
@@ -371,7 +371,8 @@ const command topic_commands[] = {
       .summary = "list the topics",
       .text = "With partitions, messages in the log, and groups.",
       .examples = topic_ls_examples,
-      .run = run_topic_ls },
+      .run = run_topic_ls,
+      .looks = true },
     { .noun = "topic",
       .verb = "info",
       .aliases = "show describe",
@@ -386,7 +387,8 @@ const command topic_commands[] = {
               "that a removal is under way, or was cut off.",
       .options = topic_info_options,
       .examples = topic_info_examples,
-      .run = run_topic_info },
+      .run = run_topic_info,
+      .looks = true },
     { .noun = "topic",
       .verb = "rm",
       .aliases = "remove delete",
@@ -441,10 +443,11 @@ const command topic_commands[] = {
               "reason.",
       .options = topic_tail_options,
       .examples = topic_tail_examples,
-      .run = run_topic_tail },
+      .run = run_topic_tail,
+      .looks = true },
     { .noun = "consume",
       .aliases = "work",
-      .args = "TOPIC -g GROUP [--exec CMD [ARGS...]]",
+      .args = "TOPIC -g GROUP [--exec CMD] [-- ARGS...]",
       .min_args = 1,
       .max_args = 1,
       .arg_words = "@topic",

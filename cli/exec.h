@@ -37,12 +37,13 @@ ran program_run(char **argv, const sighting *m, int64_t max_ms, leat_ctx *x);
  * letter cut in two; malloced. */
 char *ran_reason(const ran *r);
 
-/* The program that --exec, or the words after --, name; NULL: none.  by_name is
- * the caller's room. */
-char **program_get(cli *c, char *by_name[2]);
+/* The program that --exec, or the words behind --, name, and its arguments;
+ * NULL: none.  Borrowed from c. */
+char **program_get(cli *c);
 
-/* Is there such a program, in PATH where the name has no slash? */
-bool program_exists(const char *name);
+/* 0, or an exit code where there is no such program, and said: `nothing` is what
+ * was not done. */
+int program_check(char **program, const char *nothing);
 
 /* Kill all that run; may be called by a signal's handler. */
 void programs_kill(void);

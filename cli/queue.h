@@ -44,7 +44,7 @@ int queue_done(cli *c, const char *done, bool dry, const char *remark);
 
 typedef struct working {
     cli *c;
-    char **program, *by_name[2];
+    char **program;
     int64_t max_ms, retry_ms;
     gate gate;
     atomic_llong acked, back, rejected;

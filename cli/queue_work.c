@@ -19,15 +19,8 @@ bool working_init(cli *c, working *w, int64_t limit, int *code)
                     .max_ms = value_ms(c, "max-time"),
                     .retry_ms = value_ms(c, "retry-delay"),
                     .gate = GATE(limit) };
-    w->program = program_get(c, w->by_name);
-    *code = 0;
-    if (!program_exists(w->program[0]))
-        *code = fail(EXIT_USAGE,
-                     strpbrk(w->program[0], " |;<>&$")
-                         ? "no shell is involved: its arguments are words of "
-                           "their own, or it is sh -c '...'"
-                         : "nothing was received",
-                     "--exec: there is no program '%s'", w->program[0]);
+    w->program = program_get(c);
+    *code = program_check(w->program, "nothing was received");
     return *code == 0;
 }
 

@@ -102,7 +102,7 @@ def a_program_gets_body_and_attributes(b):
            "-H", "empty:", "-H", "originalMessageId:7-0",
            stdin=b"first\nsecond\xff\0")
     read, write = os.pipe()     # somebody else's, which leat was given
-    p = b.consume("--exec", program, "--format", "-q", "a b", n=1,
+    p = b.consume("--exec", program, "--", "--format", "-q", "a b", n=1,
                   env={"LEAT_KEY": "old", "LEAT_HEADER_X": "old",
                        "LEAT_REPLAYED_FROM": "old"},
                   pass_fds=(read, write))
@@ -130,7 +130,7 @@ def a_program_gets_body_and_attributes(b):
 def a_program_gets_its_signals(b):
     """None is blocked, and SIGPIPE is not ignored; a shell would tidy up."""
     b.topic(lines=1)
-    p = b.consume("-e", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status",
+    p = b.consume("--", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status",
                   n=1)
     exits(p, 0)
     blocked, ignored = [int(x.split()[1], 16) for x in p.out.splitlines()]
@@ -444,7 +444,7 @@ def a_leat_inside_a_program_does_not_take_its_message_for_options(b):
     b.topic(partitions=4)
     b.topic("out", partitions=1)
     b.send("orders", ["x"], "-p", "3", "-k", "key", "-t", "type")
-    p = b.consume("-e", LEAT, "topic", "send", "out", "-q", n=1)
+    p = b.consume("-e", LEAT, "--", "topic", "send", "out", "-q", n=1)
     exits(p, 0)
     m, = b.tail("out")
     equal((m["data"], m["key"], m["type"], m["partition"]),

@@ -193,7 +193,7 @@ def an_editor_gets_no_secret(h):
         exits(h.run("topic", "create", "t", env=env), 0)
         exits(h.run("topic", "send", "t", env=env, stdin=b"m\n"), 0)
         h.run("consume", "t", "--group", "g", "--from", "start", "-n", "1",
-              "--exec", "sh", "-c", "exit 65", env=env)
+              "--", "sh", "-c", "exit 65", env=env)
         rows = json.loads(h.run("dlq", "ls", "t", "-o", "json", env=env).out)
         on_terminal(h, "dlq", "edit", "t", rows[0]["id"], env=env)
         with open(seen) as f:
