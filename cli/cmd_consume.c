@@ -134,6 +134,11 @@ static leat_verdict print(consuming *s, const sighting *m)
     return LEAT_ACK;
 }
 
+static gate_key key_of(uint32_t partition, leat_position at)
+{
+    return (gate_key){ partition, at.ms, at.seq };
+}
+
 static leat_verdict handle(leat_ctx *x, void *arg)
 {
     consuming *s = arg;
@@ -142,10 +147,14 @@ static leat_verdict handle(leat_ctx *x, void *arg)
                    .partition = leat_delivery_partition(d),
                    .position = leat_delivery_position(d),
                    .msg = leat_ctx_msg(x) };
-    if (!gate_enter(&s->gate))
+    const gate_key key = key_of((uint32_t)m.partition, m.position);
+    if (!gate_enter(&s->gate, &key))
         return LEAT_RELEASE;
     leat_verdict v = s->program ? run_program(s, x, &m) : print(s, &m);
-    gate_leave(&s->gate, v == LEAT_ACK || v == LEAT_REJECT);
+    if (v == LEAT_NACK)
+        gate_hold(&s->gate, &key); /* see on_dead */
+    else
+        gate_leave(&s->gate, v == LEAT_ACK || v == LEAT_REJECT);
     return v;
 }
 
@@ -164,7 +173,8 @@ static void on_dead(void *arg, const leat_failure *f, leat_fields *extra)
     pthread_mutex_lock(&s->gate.lock);
     s->given_up++;
     pthread_mutex_unlock(&s->gate.lock);
-    gate_count(&s->gate);
+    const gate_key key = key_of(f->partition, f->position);
+    gate_count(&s->gate, &key);
 }
 
 /* ---- the main thread -------------------------------------------------- */
@@ -203,6 +213,7 @@ static void wait_for_end(consuming *s, leat_run *r, leat_source *source)
         leat_run_stats now;
         leat_run_stats_get(r, &now);
         count_undecodable(s, source);
+        gate_sweep(&s->gate);
         int64_t t = now_ns();
         bool joined = s->assigned || t - start > JOIN_MS * (int64_t)1000000;
         if (now.received != before || now.in_flight || !joined)

@@ -233,8 +233,8 @@ static const option consume_options[] = {
     { "until-idle", 0, VALUE_DURATION, "TIME", NULL, NULL, false, false,
       "End when nothing came for so long." },
     { "count", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
-      "End after this many messages were printed or acknowledged, or became "
-      "dead letters." },
+      "End when this many messages were printed or acknowledged, or became "
+      "dead letters: just as many, the others stay for the next." },
     { "drain", 0, VALUE_DURATION, "TIME", "30s", NULL, false, false,
       "How long programs may go on after a signal." },
     PRINTER_OPTIONS,

@@ -86,7 +86,7 @@ leat_verdict working_handle(leat_ctx *x, void *arg)
     working *w = arg;
     sighting m = { .queue = leat_delivery_from(leat_ctx_delivery(x)),
                    .msg = leat_ctx_msg(x) };
-    if (!gate_enter(&w->gate))
+    if (!gate_enter(&w->gate, NULL))
         return LEAT_RELEASE;
     leat_verdict v = run_program(w, x, &m);
     gate_leave(&w->gate, v != LEAT_RELEASE);

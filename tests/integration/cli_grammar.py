@@ -124,5 +124,41 @@ def a_program_of_the_environment_gives_way_to_one_that_is_named(b):
         equal(p.out, "x0\n" if p.out.endswith("\n") else "x0")
 
 
+# ---- so many, and no more ---------------------------------------------------
+
+def counted(b, n, c, *words):
+    """What n messages were, with so many programs at once, and the lag after
+    them."""
+    p = b.good("consume", "orders", "-g", "g", "--count", str(n), "-c", c, "-q",
+               *words)
+    return p.out.split(), b.lag()
+
+
+def just_as_many_as_asked_for_are_handled_and_the_rest_stays(b):
+    for partitions, c in ((1, "1"), (4, "3")):
+        for words in (["--format", "%v:1\\n"],
+                      ["--", "sh", "-c", 'echo "$(cat):$LEAT_ATTEMPT"']):
+            b.server.call("FLUSHALL")
+            b.topic(partitions=partitions, lines=20)
+            seen, left = [], 20
+            for n in (1, 7, 1, 7, 4):
+                got, lag = counted(b, n, c, *words)
+                left -= n
+                equal((len(got), lag), (n, left))
+                seen += got
+            # Each once: what was put back was not begun.
+            equal(sorted(seen), sorted(f"m{i}:1" for i in range(20)))
+
+
+def those_that_end_as_dead_letters_count_and_no_more_become_one(b):
+    for n in (1, 7, 12):
+        b.server.call("FLUSHALL")
+        b.topic(partitions=4, lines=20)
+        b.good("consume", "orders", "-g", "g", "--count", str(n), "-c", "3",
+               "--max-attempts", "2", "--backoff", "fixed:1ms,nojitter", "-q",
+               "--exec", "false")
+        equal(sum(len(b.dead(partition=i)) for i in range(4)), n)
+
+
 if __name__ == "__main__":
     sys.exit(main(__name__))
