@@ -82,6 +82,7 @@ typedef struct command {
     const example *examples;
     int (*run)(struct cli *c);
     bool hidden; /* our own use: not shown                     */
+    bool stops;  /* ends by itself at a signal                 */
     bool looks;  /* changes nothing: also where the server evicts */
     bool rest;   /* the words after -- are a program's         */
 } command;
@@ -142,6 +143,11 @@ typedef struct cli {
     char **words;          /* copies of our arguments */
     struct config *config; /* loaded by settings_load */
     bool color_out, color_err;
+
+    /* With --watch. */
+    bool watching, headed; /* the heading was written in a round before */
+    char *prelude;         /* clears the screen; NULL: there is none    */
+    leat_client *kept;     /* from round to round                       */
 } cli;
 
 bool settings_load(cli *c, int *code);
@@ -341,6 +347,7 @@ char *time_text(int64_t ms, bool utc);
 
 bool term_color(FILE *f, const char *when);
 int term_width(void);
+int term_height(void);
 bool term_utf8(void);
 
 typedef struct progress {
@@ -353,6 +360,12 @@ typedef struct progress {
 void progress_start(progress *p, const char *what, int64_t total);
 void progress_set(progress *p, int64_t done);
 void progress_end(progress *p);
+
+/* ---- again and again (watch.c) ---------------------------------------- */
+
+int watch_command(cli *c);
+/* Before something is said that must stay. */
+void screen_leave(void);
 
 /* ---- small things (util.c) -------------------------------------------- */
 
@@ -372,9 +385,11 @@ char *home_path(const char *variable, const char *below_home, const char *rest);
 /* Read a small file whole, a zero after its end; NULL with errno. */
 char *slurp(int fd, size_t limit, size_t *n);
 
-/* The signal that asked us to stop, or 0.  The second one ends us at once;
- * last_words, unless NULL, runs before, inside the signal's handler. */
+/* The signal that asked us to stop, or 0.  The second one ends us at once, and
+ * the first where nobody looks for it: signals_ask is false.  last_words, unless
+ * NULL, runs before, inside the signal's handler. */
 extern volatile sig_atomic_t stop_signal;
+extern volatile sig_atomic_t signals_ask;
 extern void (*volatile last_words)(void);
 void catch_signals(void);
 void occupy_standard_files(void);
@@ -385,6 +400,8 @@ leat_client *client_open(cli *c, const char *url, const char *what, int *code);
 /* The same though the server lacks the durability that is set. */
 leat_client *client_open_weak(cli *c, const char *url, const char *what,
                               int *code);
+/* Close it, unless --watch needs it again. */
+void client_close(cli *c, leat_client *client);
 /* One PING; its time in milliseconds, or the error. */
 leat_code ping_once(leat_client *client, double *ms, leat_error *err);
 /* A section of INFO as text, "" where it is refused; a number of it, 0: none.

@@ -288,7 +288,9 @@ bool confirmed(cli *c, const char *what, int *code)
     char line[16] = "";
     bool yes = fgets(line, sizeof line, stdin) &&
                (line[0] == 'y' || line[0] == 'Y');
-    *code = yes ? 0 : EXIT_NO;
+    *code = yes ? 0 : stop_signal ? EXIT_SIGNAL + stop_signal : EXIT_NO;
+    if (stop_signal)
+        fputc('\n', stderr);
     return yes;
 }
 

@@ -246,6 +246,6 @@ int run_dlq_edit(cli *c)
     leat_dead *x = leat_dlq_get(l.dlq, c->args[1], &err);
     code = x ? edit_letter(c, &l, x) : letter_fail(&err);
     leat_dead_free(x);
-    letters_close(&l);
+    letters_close(c, &l);
     return code;
 }

@@ -232,7 +232,7 @@ static int run(cli *c, bool rm)
         if (code == 0)
             code = move_them(&m, total);
     }
-    letters_close(&m.l);
+    letters_close(c, &m.l);
     return code;
 }
 

@@ -421,6 +421,6 @@ int run_group_pending(cli *c)
                               : NULL;
     if (client)
         code = list_pending(c, client, out);
-    leat_client_close(client);
+    client_close(c, client);
     return output_end(out, code);
 }

@@ -94,7 +94,7 @@ int run_queue_redrive(cli *c)
     if (!opened_open(c, &r.q, false, &code))
         return code;
     code = redrive(&r);
-    opened_close(&r.q);
+    opened_close(c, &r.q);
     return code;
 }
 
@@ -144,7 +144,7 @@ int run_queue_purge(cli *c)
     if (!opened_open(c, &q, false, &code))
         return code;
     code = purge(c, &q);
-    opened_close(&q);
+    opened_close(c, &q);
     return code;
 }
 
@@ -238,6 +238,6 @@ int run_queue_expire(cli *c)
         q.queue, (int)value_count(c, "max"), &n, &err);
     code = got == LEAT_OK ? show_count(c, "moved", n, false)
                           : queue_fail(c, q.client, c->args[0], &err);
-    opened_close(&q);
+    opened_close(c, &q);
     return code;
 }

@@ -215,7 +215,7 @@ static int print(cli *c, int (*fn)(cli *, opened *, printer *), print_kind what,
     bool there = opened_open(c, &q, care, &code);
     if (there) {
         code = fn(c, &q, p);
-        opened_close(&q);
+        opened_close(c, &q);
     }
     int end = printer_close(p, code == 0 || (there && code == EXIT_NO));
     return code ? code : end;
@@ -235,7 +235,7 @@ int run_queue_receive(cli *c)
     last_words = programs_kill;
     if (opened_open(c, &q, true, &code)) {
         code = run_programs(c, &q);
-        opened_close(&q);
+        opened_close(c, &q);
     }
     last_words = NULL;
     return code;

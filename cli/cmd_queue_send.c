@@ -332,7 +332,7 @@ static void get_model(sending *s)
 
 static void sending_free(sending *s)
 {
-    opened_close(&s->q);
+    opened_close(s->c, &s->q);
     lines_close(&s->in);
     free(s->attrs.text);
     free(s->msgs);

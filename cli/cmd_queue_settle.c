@@ -204,7 +204,7 @@ static int settle(settling *s, int end)
         return code;
     code = words ? from_words(s, end) : from_lines(s);
     code = judge(s, code, words);
-    opened_close(&s->q);
+    opened_close(s->c, &s->q);
     return code;
 }
 

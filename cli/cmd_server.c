@@ -49,6 +49,9 @@ static leat_client *open_with(cli *c, const char *url, const char *what,
     leat_error err = { 0 };
     login who = { 0 };
     bool embedded = url_is_embedded(url);
+    *code = 0;
+    if (c->kept)
+        return c->kept;
     if (!embedded && !login_get(c, &who, code)) {
         login_free(&who);
         return NULL;
@@ -74,7 +77,15 @@ static leat_client *open_with(cli *c, const char *url, const char *what,
         *code = cannot_open(c, shown, &err);
         free(shown);
     }
+    if (c->watching)
+        c->kept = client;
     return client;
+}
+
+void client_close(cli *c, leat_client *client)
+{
+    if (!client || client != c->kept)
+        leat_client_close(client);
 }
 
 /* Open a client with the options in force.  NULL with *code, and said. */

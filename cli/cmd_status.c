@@ -349,7 +349,7 @@ int run_status(cli *c)
     } else {
         output_drop(out);
     }
-    leat_client_close(client);
+    client_close(c, client);
     const leat_durability_report *d = &what.durability;
     return code == 0 && d->asked > d->given ? EXIT_CONFIG : code;
 }

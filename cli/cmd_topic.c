@@ -214,7 +214,7 @@ int run_topic_ls(cli *c)
     if (!good)
         output_drop(out);
     leat_names_free(n);
-    leat_client_close(client);
+    client_close(c, client);
     return code ? code : shown;
 }
 
@@ -339,7 +339,7 @@ int run_topic_info(cli *c)
         output_drop(out);
     }
     leat_topic_info_free(t);
-    leat_client_close(client);
+    client_close(c, client);
     return code;
 }
 

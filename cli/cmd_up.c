@@ -198,13 +198,15 @@ static void to_null(int from, int to)
 static void stay(leat_client *client, const sigset_t *stops)
 {
     struct timespec pause = { .tv_sec = LOOK_AFTER_MS / 1000 };
-    while (sigtimedwait(stops, NULL, &pause) < 0) {
+    int got;
+    while ((got = sigtimedwait(stops, NULL, &pause)) < 0) {
         leat_reply *reply = NULL;
         leat_call_opts again = { .idempotent = true };
         if (leat_client_call(client, LEAT_ARGS(leat_str("PING")), &again,
                              &reply, NULL) == LEAT_OK)
             leat_reply_free(reply);
     }
+    stop_signal = got;
 }
 
 static int already_up(const holder *h, long pid)

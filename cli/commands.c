@@ -85,6 +85,8 @@ static const option down_options[] = {
     { 0 },
 };
 
+static const option status_options[] = { WATCH_OPTIONS, { 0 } };
+
 static const option ping_options[] = {
     { "count", 'c', VALUE_COUNT, "N", "5", NULL, false, false,
       "Send this many." },
@@ -236,7 +238,8 @@ static const command server_commands[] = {
               "already, this says so and succeeds.",
       .options = up_options,
       .examples = up_examples,
-      .run = run_up },
+      .run = run_up,
+      .stops = true },
     { .noun = "down",
       .aliases = "stop",
       .args = "",
@@ -246,7 +249,8 @@ static const command server_commands[] = {
               "Where nothing runs, this says so and succeeds.",
       .options = down_options,
       .examples = down_examples,
-      .run = run_down },
+      .run = run_down,
+      .stops = true },
     { .noun = "status",
       .aliases = "info",
       .args = "",
@@ -263,6 +267,7 @@ static const command server_commands[] = {
               "needs, warnings say what to change.  Exits with 78 when a "
               "durability is set, by --durability or in the URL, that the "
               "server does not give.",
+      .options = status_options,
       .examples = status_examples,
       .run = run_status,
       .looks = true },
@@ -275,6 +280,7 @@ static const command server_commands[] = {
       .options = ping_options,
       .examples = ping_examples,
       .run = run_ping,
+      .stops = true,
       .looks = true },
     { .noun = "acl",
       .args = "[ROLE]",
@@ -314,7 +320,8 @@ static const command server_commands[] = {
               "removed.",
       .options = demo_options,
       .examples = demo_examples,
-      .run = run_demo },
+      .run = run_demo,
+      .stops = true },
     { .noun = "context",
       .verb = "ls",
       .aliases = "list",

@@ -21,6 +21,16 @@ extern const command topic_commands[], group_commands[], dlq_commands[],
             "Tell what would be done, and change nothing."                     \
     }
 
+/* Of commands that look: watch.c. */
+#define WATCH_OPTIONS                                                          \
+    { "watch", 'w',   VALUE_NONE,                                              \
+      NULL,    NULL,  NULL,                                                    \
+      false,   false, "Look again and again, until a signal." },               \
+    {                                                                          \
+        "interval", 'i', VALUE_DURATION, "TIME", "2s", NULL, false, false,     \
+            "How often --watch looks."                                         \
+    }
+
 /* Of commands that run a program for each message. */
 #define EXEC_OPTION                                                            \
     {                                                                          \

@@ -58,6 +58,7 @@
 
 static const option dlq_ls_options[] = {
     FILTER_OPTIONS,
+    WATCH_OPTIONS,
     { "limit", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
       "So many at most.  Without it, 100 on a terminal and all elsewhere." },
     { "after", 0, VALUE_TEXT, "ID", NULL, NULL, false, false,
@@ -77,6 +78,7 @@ static const option dlq_show_options[] = {
 
 static const option dlq_errors_options[] = {
     FILTER_OPTIONS,
+    WATCH_OPTIONS,
     { "by-group", 0, VALUE_NONE, NULL, NULL, NULL, false, false,
       "Count groups instead of errors." },
     CODEC,
@@ -181,6 +183,7 @@ const command dlq_commands[] = {
       .options = dlq_ls_options,
       .examples = dlq_ls_examples,
       .run = run_dlq_ls,
+      .stops = true,
       .looks = true },
     { .noun = "dlq",
       .verb = "show",
@@ -238,7 +241,8 @@ const command dlq_commands[] = {
               "of some it is not known.",
       .options = dlq_replay_options,
       .examples = dlq_replay_examples,
-      .run = run_dlq_replay },
+      .run = run_dlq_replay,
+      .stops = true },
     { .noun = "dlq",
       .verb = "rm",
       .aliases = "remove delete",
@@ -252,7 +256,8 @@ const command dlq_commands[] = {
               "dlq replay' does.",
       .options = dlq_rm_options,
       .examples = dlq_rm_examples,
-      .run = run_dlq_rm },
+      .run = run_dlq_rm,
+      .stops = true },
     { .noun = "dlq",
       .verb = "edit",
       .aliases = "change",
@@ -267,6 +272,7 @@ const command dlq_commands[] = {
               "could not be decoded becomes a new message.",
       .options = dlq_edit_options,
       .examples = dlq_edit_examples,
-      .run = run_dlq_edit },
+      .run = run_dlq_edit,
+      .stops = true },
     { 0 },
 };

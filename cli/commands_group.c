@@ -3,13 +3,8 @@
  */
 #include "commands.h"
 
-static const option group_lag_options[] = {
-    { "watch", 'w', VALUE_NONE, NULL, NULL, NULL, false, false,
-      "Look again and again, until a signal." },
-    { "interval", 'i', VALUE_DURATION, "TIME", "2s", NULL, false, false,
-      "How often --watch looks." },
-    { 0 },
-};
+/* Of ls, info, lag and members. */
+static const option group_look_options[] = { WATCH_OPTIONS, { 0 } };
 
 static const option group_seek_options[] = {
     { "to", 0, VALUE_TEXT, "WHERE", NULL, NULL, false, false,
@@ -70,6 +65,7 @@ static const option group_rm_options[] = {
 };
 
 static const option group_pending_options[] = {
+    WATCH_OPTIONS,
     { "sort", 0, VALUE_CHOICE, "ORDER", "age", "age attempts position", false,
       false,
       "The oldest first, the most attempts first, or by partition and "
@@ -120,6 +116,7 @@ const command group_commands[] = {
       .arg_words = "@topic",
       .summary = "list the groups of a topic",
       .text = "With their members and lag.",
+      .options = group_look_options,
       .run = run_group_ls,
       .looks = true },
     { .noun = "group",
@@ -138,6 +135,7 @@ const command group_commands[] = {
               "group of that name, before or after it.  Last what its members "
               "share, which 'leat group alter' changes; max_attempts 0 is "
               "without a limit.",
+      .options = group_look_options,
       .run = run_group_info,
       .looks = true },
     { .noun = "group",
@@ -154,7 +152,7 @@ const command group_commands[] = {
               "to the mark was handed out at least once.  --columns shows "
               "more: due, lanes, beat_s (since the owner's last heartbeat), "
               "reason and changed (why and when the owner last changed).",
-      .options = group_lag_options,
+      .options = group_look_options,
       .examples = group_lag_examples,
       .run = run_group_lag,
       .looks = true },
@@ -168,6 +166,7 @@ const command group_commands[] = {
       .text = "A member that died is listed until the others notice.  It is "
               "alive if its last heartbeat is younger than its lease, by the "
               "server's clock.",
+      .options = group_look_options,
       .run = run_group_members,
       .looks = true },
     { .noun = "group",

@@ -129,14 +129,12 @@ static const option queue_alter_options[] = {
     { 0 },
 };
 
-static const option queue_ls_options[] = { NAMESPACE, { 0 } };
+static const option queue_ls_options[] = { NAMESPACE, WATCH_OPTIONS,
+                                           { 0 } };
 
 static const option queue_stats_options[] = {
     WHOSE,
-    { "watch", 'w', VALUE_NONE, NULL, NULL, NULL, false, false,
-      "Look again and again, until a signal." },
-    { "interval", 'i', VALUE_DURATION, "TIME", "2s", NULL, false, false,
-      "How often --watch looks." },
+    WATCH_OPTIONS,
     { 0 },
 };
 
@@ -420,6 +418,7 @@ const command queue_commands[] = {
       .options = queue_ls_options,
       .examples = queue_ls_examples,
       .run = run_queue_ls,
+      .stops = true,
       .looks = true },
     { .noun = "queue",
       .verb = "stats",
@@ -457,7 +456,8 @@ const command queue_commands[] = {
               "is not known, and otherwise by the first failure.",
       .options = queue_send_options,
       .examples = queue_send_examples,
-      .run = run_queue_send },
+      .run = run_queue_send,
+      .stops = true },
     { .noun = "queue",
       .verb = "receive",
       .aliases = "get",
@@ -491,6 +491,7 @@ const command queue_commands[] = {
       .options = queue_receive_options,
       .examples = queue_receive_examples,
       .run = run_queue_receive,
+      .stops = true,
       .rest = true },
     { .noun = "queue",
       .verb = "ack",
@@ -563,7 +564,8 @@ const command queue_commands[] = {
               "moved in one step: when this is killed, run it again.",
       .options = queue_redrive_options,
       .examples = queue_redrive_examples,
-      .run = run_queue_redrive },
+      .run = run_queue_redrive,
+      .stops = true },
     { .noun = "queue",
       .verb = "purge",
       .aliases = "clear",
@@ -620,6 +622,7 @@ const command queue_commands[] = {
       .options = queue_watch_options,
       .examples = queue_watch_examples,
       .run = run_queue_watch,
+      .stops = true,
       .looks = true },
     { .noun = "queue",
       .verb = "pool",
@@ -636,6 +639,7 @@ const command queue_commands[] = {
       .options = queue_pool_options,
       .examples = queue_pool_examples,
       .run = run_queue_pool,
+      .stops = true,
       .rest = true },
     { 0 },
 };

@@ -123,9 +123,12 @@ static const option topic_alter_options[] = {
     { 0 },
 };
 
+static const option topic_ls_options[] = { WATCH_OPTIONS, { 0 } };
+
 static const option topic_info_options[] = {
     { "by-partition", 'p', VALUE_NONE, NULL, NULL, NULL, false, false,
       "Print a row for each partition." },
+    WATCH_OPTIONS,
     { 0 },
 };
 
@@ -370,6 +373,7 @@ const command topic_commands[] = {
       .args = "",
       .summary = "list the topics",
       .text = "With partitions, messages in the log, and groups.",
+      .options = topic_ls_options,
       .examples = topic_ls_examples,
       .run = run_topic_ls,
       .looks = true },
@@ -424,7 +428,8 @@ const command topic_commands[] = {
               "otherwise by the first failure.",
       .options = topic_send_options,
       .examples = topic_send_examples,
-      .run = run_topic_send },
+      .run = run_topic_send,
+      .stops = true },
     { .noun = "topic",
       .verb = "tail",
       .aliases = "cat read",
@@ -444,6 +449,7 @@ const command topic_commands[] = {
       .options = topic_tail_options,
       .examples = topic_tail_examples,
       .run = run_topic_tail,
+      .stops = true,
       .looks = true },
     { .noun = "consume",
       .aliases = "work",
@@ -479,6 +485,7 @@ const command topic_commands[] = {
       .options = consume_options,
       .examples = consume_examples,
       .run = run_consume,
+      .stops = true,
       .rest = true },
     { 0 },
 };

@@ -179,7 +179,9 @@ static const char exit_text[] =
     "*77*\n\tCredentials or rights are missing.\n\n"
     "*78*\n\tA configuration file, an environment variable or the server's "
     "configuration is wrong.\n\n"
-    "*128+n*\n\tEnded by signal n.\n\n";
+    "*128+n*\n\tEnded by signal n: 130 after Ctrl-C, with every command.  A "
+    "command that works until it is told to end, as *leat consume* does, exits "
+    "with 0 after SIGTERM.\n\n";
 
 static const char env_text[] =
     "Every option _--some-name_ is also read from LEAT\\_SOME\\_NAME.  A "

@@ -32,6 +32,7 @@ struct output {
     size_t shown_count;
     bool record, headers, color, tty, utc;
     bool headed; /* the heading was written by a flush */
+    const char *prelude; /* before the first line; NULL: none */
     char form[8];
     cell *cells; /* row after row, count each */
     size_t cell_count, room;
@@ -114,7 +115,9 @@ output *output_open(cli *c, const column *columns, size_t n, bool record,
     output *o = grab(sizeof *o);
     o->columns = columns;
     o->count = n;
-    o->record = record;
+    o->record = record && (!c->watching || c->prelude);
+    o->prelude = c->prelude;
+    o->headed = c->headed;
     o->headers = !value_on(c, "no-headers");
     o->color = c->color_out;
     o->tty = isatty(STDOUT_FILENO) == 1;
@@ -582,6 +585,15 @@ static void put_cell(const output *o, size_t i, const char *s, int width,
         pad(room);
 }
 
+/* A screen that is redrawn does not scroll: below the title and the heading,
+ * above the line that counts the rest. */
+static size_t rows_that_fit(const output *o)
+{
+    int room = term_height() - 5;
+    size_t fit = room > 1 ? (size_t)room : 1;
+    return o->prelude && rows(o) > fit ? fit : rows(o);
+}
+
 static void write_table(const output *o)
 {
     int *width = grab(o->shown_count * sizeof *width);
@@ -598,13 +610,18 @@ static void write_table(const output *o)
         put_cell(o, i, column_at(o, i)->name, width[i], true);
     if (o->headers)
         putchar('\n');
+    size_t fit = rows_that_fit(o);
     for (size_t r = 0; r < rows(o); r++) {
         for (size_t i = 0; i < o->shown_count; i++) {
-            put_cell(o, i, text[r * o->shown_count + i], width[i], false);
+            if (r < fit)
+                put_cell(o, i, text[r * o->shown_count + i], width[i], false);
             free(text[r * o->shown_count + i]);
         }
-        putchar('\n');
+        if (r < fit)
+            putchar('\n');
     }
+    if (fit < rows(o))
+        printf("... and %zu more\n", rows(o) - fit);
     free(text);
     free(width);
 }
@@ -612,6 +629,8 @@ static void write_table(const output *o)
 static int write_all(output *o)
 {
     int code = 0;
+    if (o->prelude)
+        fputs(o->prelude, stdout);
     if (strcmp(o->form, "json") == 0)
         code = write_json(o, false);
     else if (strcmp(o->form, "ndjson") == 0)

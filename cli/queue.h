@@ -21,7 +21,7 @@ bool is_redowl(cli *c);
 /* False with *code, and said.  `care`: also give back what expires and move
  * dead letters, as one does who stays. */
 bool opened_open(cli *c, opened *q, bool care, int *code);
-void opened_close(opened *q);
+void opened_close(cli *c, opened *q);
 
 /* Say why a call on the queue failed; one that is not there gets a hint of
  * those that are, and a receipt that is stale is a negative answer. */

@@ -183,6 +183,7 @@ int fail(int code, const char *what_to_do, const char *fmt, ...)
     va_start(ap, fmt);
     char *text = vformat(fmt, ap);
     va_end(ap);
+    screen_leave();
     say("leat", "\033[1;31m", text);
     if (what_to_do)
         say("hint", "\033[36m", what_to_do);

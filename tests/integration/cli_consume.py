@@ -72,7 +72,7 @@ def lag_is_watched(b):
     b.send("orders", ["x", "y", "z"])
     wait_for(lambda: json.loads(p.stdout.readline())["lag"] == 3, SECONDS)
     p.send_signal(signal.SIGINT)
-    ended(p, 0)
+    ended(p, 130)
 
 
 # ---- consuming ----------------------------------------------------------

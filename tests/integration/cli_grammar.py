@@ -8,10 +8,13 @@ Usage: cli_grammar.py PATH_TO_LEAT [PATTERN]
 import contextlib
 import json
 import os
+import signal
+import socket
 import sys
+import time
 
-from cli_bench import main
-from cli_help import Server, equal, exits
+from cli_bench import ended, main
+from cli_help import SECONDS, Server, equal, exits
 
 
 def refused(p, code, *texts):
@@ -158,6 +161,138 @@ def those_that_end_as_dead_letters_count_and_no_more_become_one(b):
                "--max-attempts", "2", "--backoff", "fixed:1ms,nojitter", "-q",
                "--exec", "false")
         equal(sum(len(b.dead(partition=i)) for i in range(4)), n)
+
+
+# ---- again and again ------------------------------------------------------
+
+LOOKS = {"topic ls": "partitions", "topic info orders": "partitioner",
+         "topic info orders -p": "messages", "group ls orders": "lag",
+         "group info orders g": "alive", "group lag orders g": "cursor",
+         "group members orders g": "leaving",
+         "group pending orders g": "attempts", "dlq ls orders": "died",
+         "dlq errors orders": "newest", "queue ls": "visible",
+         "queue stats jobs": "redriven", "status": "topology"}
+ENTER, LEAVE, CLEAR, CTRL_C = "\x1b[?1049h", "\x1b[?1049l", "\x1b[H\x1b[J", "\x03"
+
+
+def some_of_each(bench):
+    """A topic with a group and a dead letter, and a queue."""
+    bench.topic(lines=2)
+    exits(bench.consume("-q", "--", "sh", "-c", "exit 65", n=1), 0)
+    bench.good("queue", "create", "jobs", "-q")
+
+
+def every_listing_follows_on_a_screen_of_its_own(b):
+    some_of_each(b)
+    for words, heading in LOOKS.items():
+        text, code = b.screen(*words.split(), "--watch", "-i", "30ms", type=[
+            (CLEAR, ""), (heading, ""), (CLEAR, ""), (heading, CTRL_C)])
+        equal((words, code), (words, 130))
+        equal((text.count(ENTER), text.count(LEAVE)), (1, 1))
+        assert text.startswith(ENTER) and text.endswith(LEAVE), text
+        said = " ".join(x for x in words.split() if x != "-p")
+        assert f"{said}, every 30ms; Ctrl-C ends" in text, text
+
+
+def every_listing_follows_as_lines_below_one_heading(b):
+    some_of_each(b)
+    for words, heading in LOOKS.items():
+        p = b.start(*words.split(), "--watch", "-i", "30ms", "--timeout", "30s")
+        first = p.stdout.readline().decode()
+        if words.startswith(("group members", "group pending")):
+            continue    # there are none
+        assert heading in first.split(), (words, first)
+        a, z = (p.stdout.readline().decode() for _ in range(2))
+        assert a.count("\t") == z.count("\t") > 0 and a != first != z, (a, z)
+        p.send_signal(signal.SIGINT)
+        ended(p, 130)
+
+
+def what_is_watched_is_what_is_there(b):
+    b.topic()
+    p = b.start("topic", "ls", "-w", "-i", "20ms", "-o", "ndjson")
+    equal(json.loads(p.stdout.readline())["messages"], 0)
+    b.send("orders", ["x", "y"])
+    while json.loads(p.stdout.readline())["messages"] != 2:
+        pass
+    # One connection, whatever the rounds.
+    names = b.server.call("CLIENT", "LIST").decode().count("name=leat-topic")
+    equal(names, 1)
+
+
+def a_long_list_fits_on_the_screen_that_is_watched(b):
+    for i in range(30):
+        b.server.call("XADD", f"t{i}", "*", "a", "b")
+        b.good("queue", "create", f"q{i:02}", "-q")
+    text, code = b.screen("queue", "ls", "--watch", "-i", "1h",
+                          type=[("and 11 more", CTRL_C)])
+    equal((code, "q18 " in text, "q19 " in text), (130, True, False))
+
+
+def an_error_while_watching_stays_to_be_read(b):
+    b.topic()
+    text, code = b.screen("topic", "info", "orders", "--watch", "-i", "30ms",
+                          type=[("partitioner",
+                                 lambda: b.server.call("FLUSHALL"))])
+    equal(code, 1)
+    assert "no topic 'orders'" in text.split(LEAVE)[1], text
+
+
+# ---- Ctrl-C ---------------------------------------------------------------
+
+def ctrl_c_ends_every_verb_with_130(b):
+    some_of_each(b)
+    for words, said in (
+            ("topic tail orders -f", "m1"), ("queue watch jobs", ""),
+            ("consume orders -g h", "m1"), ("queue pool --exec cat", ""),
+            ("queue receive jobs -w 1h", ""),
+            ("queue receive jobs --exec cat", ""), ("ping -c 9999 -v", "ms"),
+            ("topic send orders", "Ctrl-D"), ("queue send jobs", "Ctrl-D"),
+            ("topic rm orders", "[y/N]"), ("dlq rm orders --all", "[y/N]"),
+            ("queue purge jobs", "[y/N]"),
+            (f"up -f --dir {b.path('own')}", "")):
+        name = {"queue watch": "leat-watch", "queue pool": "leat-pool",
+                "queue receive": "leat-queue"}.get(
+                    " ".join(words.split()[:2]))
+
+        def at_work():
+            return not name or name in b.server.call("CLIENT", "LIST").decode()
+
+        if said:
+            code = b.screen(*words.split(), type=[(said, CTRL_C)])[1]
+        else:
+            p = b.start(*words.split(), env={"LEAT_OUTPUT": "table"})
+            end = time.monotonic() + SECONDS
+            while not at_work() and time.monotonic() < end:
+                time.sleep(0.01)
+            if words.startswith("up"):
+                p.stdout.readline()
+            p.send_signal(signal.SIGINT)
+            ended(p, code := 130)
+        equal((words, code), (words, 130))
+    equal(len(b.tail("orders")), 2)
+
+
+def ctrl_c_ends_who_waits_for_a_server_that_does_not_answer(b):
+    path = b.path("deaf")
+    with socket.socket(socket.AF_UNIX) as deaf:
+        deaf.bind(path)
+        deaf.listen(8)
+        for words in ("topic ls", "topic create x", "queue stats q", "status",
+                      "group lag t g --watch"):
+            p = b.start(*words.split(), "-u", "unix://" + path, "--timeout",
+                        "1h")
+            peer = deaf.accept()[0]
+            peer.recv(1)    # it has asked
+            start = time.monotonic()
+            p.send_signal(signal.SIGINT)
+            if "--watch" in words:      # the first asks it to end
+                p.send_signal(signal.SIGINT)
+                time.sleep(0.05)
+                p.send_signal(signal.SIGINT)
+            ended(p, 130)
+            assert time.monotonic() - start < SECONDS
+            peer.close()
 
 
 if __name__ == "__main__":
