@@ -26,7 +26,8 @@ enum {
     EXIT_UNAVAILABLE = 69, /* the server cannot be reached or refuses    */
     EXIT_BUG = 70,         /* our mistake                                */
     EXIT_IO = 74,          /* the operating system failed a call         */
-    EXIT_TRY_AGAIN = 75,   /* timeout, or the outcome is unknown         */
+    EXIT_TRY_AGAIN = 75,   /* not done, and it may succeed later         */
+    EXIT_UNKNOWN = 76,     /* perhaps done: the answer was lost          */
     EXIT_DENIED = 77,      /* credentials or rights                      */
     EXIT_CONFIG = 78,      /* a configuration file, variable or server   */
     EXIT_SIGNAL = 128      /* plus the number of the signal              */
@@ -266,7 +267,12 @@ void hint(const char *fmt, ...) LEAT_PRINTF(1, 2);
 
 void report_style(bool color, bool quiet, int verbose);
 bool report_quiet(void);
+bool report_verbose(void);
 leat_logger report_logger(void);
+
+/* Was this said about that server, in a run before?  If not, it is now
+ * (told.c). */
+bool told_before(const char *server, const char *what);
 
 /* Never print this text again: it becomes *** in every report. */
 void secret_add(const char *text, size_t n);

@@ -149,7 +149,7 @@ static int judge(const move *m, leat_code got, const leat_error *err)
     if (early)
         return fail_with(m->c->args[0], err, NULL);
     if (s->unknown || got == LEAT_EFULL)
-        return EXIT_TRY_AGAIN;
+        return EXIT_UNKNOWN;
     if (m->bad > 0)
         return EXIT_NO;
     if (code == 0 && stop_signal)

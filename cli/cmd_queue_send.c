@@ -238,7 +238,7 @@ static int judge(sending *s, int code)
         fail(s->first, NULL, "and %lld more", (long long)(s->failed - TOLD));
     int shown = show_counts(s);
     if (s->unknown)
-        return EXIT_TRY_AGAIN;
+        return EXIT_UNKNOWN;
     code = s->first ? s->first : code;
     if (code == 0 && stop_signal)
         code = EXIT_SIGNAL + stop_signal;

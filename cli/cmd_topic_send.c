@@ -61,7 +61,9 @@ static void on_published(void *arg, const leat_position *at,
 static char *called(const sending *s)
 {
     const char *file = value_text(s->c, "file");
-    return file ? copy(file)
+    if (s->c->arg_count > 1)
+        return copy("the message");
+    return file ? copy(strcmp(file, "-") == 0 ? "stdin" : file)
                 : format("%s %lld", s->in.end ? "line" : "message",
                          (long long)s->in.count);
 }
@@ -147,12 +149,19 @@ static int send_lines(sending *s)
     return code;
 }
 
-static int send_file(sending *s)
+static int send_whole(sending *s)
 {
-    const char *p;
-    size_t n;
+    const char *p = s->c->arg_count > 1 ? s->c->args[1] : NULL;
+    size_t n = p ? strlen(p) : 0;
     int code = 0;
-    return lines_all(&s->in, &p, &n, &code) ? send_one(s, p, n) : code;
+    if (!p && !lines_all(&s->in, &p, &n, &code))
+        return code;
+    return send_one(s, p, n);
+}
+
+static bool is_whole(const sending *s)
+{
+    return s->c->arg_count > 1 || value_text(s->c, "file");
 }
 
 /* ---- options ---------------------------------------------------------- */
@@ -162,11 +171,15 @@ static int check_words(cli *c)
     if (value_text(c, "key") && value_text(c, "key-delimiter"))
         return fail(EXIT_USAGE, NULL,
                     "--key and --key-delimiter do not go together");
-    if (value_text(c, "file") &&
+    bool arg = c->arg_count > 1, file = value_text(c, "file") != NULL;
+    if (arg && file)
+        return fail(EXIT_USAGE, NULL,
+                    "a message and --file do not go together");
+    if ((arg || file) &&
         (value_on(c, "null") || value_text(c, "key-delimiter")))
         return fail(EXIT_USAGE, NULL,
-                    "--file sends the whole file: neither --null nor "
-                    "--key-delimiter go with it");
+                    "one message is sent: neither --null nor --key-delimiter "
+                    "go with it");
     if (value_text(c, "delay") && value_text(c, "partition"))
         return fail(EXIT_USAGE, NULL,
                     "--delay and --partition do not go together");
@@ -245,7 +258,7 @@ static int judge(sending *s, int code)
     }
     free(what);
     if (s->unknown)
-        return EXIT_TRY_AGAIN;
+        return EXIT_UNKNOWN;
     if (code == 0 && stop_signal)
         code = EXIT_SIGNAL + stop_signal;
     return code ? code : shown;
@@ -256,11 +269,11 @@ static int send_all(sending *s)
     int code = open_topic(s);
     if (code)
         return code;
-    s->show = !report_quiet() && isatty(STDERR_FILENO) == 1 &&
+    s->show = !is_whole(s) && !report_quiet() && isatty(STDERR_FILENO) == 1 &&
               isatty(s->in.fd) != 1;
     if (s->show)
         progress_start(&s->bar, "sending", 0);
-    code = value_text(s->c, "file") ? send_file(s) : send_lines(s);
+    code = is_whole(s) ? send_whole(s) : send_lines(s);
     leat_error err = { 0 };
     (void)leat_topic_flush(s->topic, 2 * value_ms(s->c, "timeout") + 1000,
                            &err);
@@ -293,7 +306,7 @@ int run_topic_send(cli *c)
     code = header_list_get(c, "header", ':', &s->headers);
     s->model.headers = s->headers.list;
     s->model.header_count = s->headers.count;
-    if (code == 0)
+    if (code == 0 && c->arg_count < 2)
         code = lines_open(&s->in, value_text(c, "file"), "message");
     if (code == 0 &&
         (s->client = client_open(c, value_text(c, "url"), "leat-send", &code)))

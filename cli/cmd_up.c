@@ -229,7 +229,10 @@ static int hold(const holder *h)
 
     int code = 0, fd = open_pid_file(h->dir, O_RDWR | O_CREAT);
     if (fd < 0)
-        return fail(EXIT_IO, NULL, "%s/up.pid: %m", h->dir);
+        return fail(EXIT_IO,
+                    "--dir DIR, or XDG_STATE_HOME, names a directory that can "
+                    "be written",
+                    "%s/up.pid: %m", h->dir);
     if (!take_lock(fd)) {
         long pid = lock_owner(fd);
         close(fd);

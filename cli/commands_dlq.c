@@ -237,7 +237,7 @@ const command dlq_commands[] = {
               "record on stdout.  Missing are those that are not there (any "
               "more), refused those that cannot be replayed, with the reason; "
               "unknown are those that are gone after an answer was lost.  "
-              "Exits with 1 when some are missing or refused and with 75 when "
+              "Exits with 1 when some are missing or refused and with 76 when "
               "of some it is not known.",
       .options = dlq_replay_options,
       .examples = dlq_replay_examples,

@@ -452,7 +452,7 @@ const command queue_commands[] = {
               "At the end it says how many were sent, how many had been sent "
               "before (by their dedup id), failed, and are unknown; with "
               "--output as a record on stdout, with the id where it was one "
-              "message.  Exits with 0 when all were sent, 75 when of some it "
+              "message.  Exits with 0 when all were sent, 76 when of some it "
               "is not known, and otherwise by the first failure.",
       .options = queue_send_options,
       .examples = queue_send_examples,

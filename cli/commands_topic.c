@@ -280,7 +280,8 @@ static const example topic_info_examples[] = {
 };
 
 static const example topic_send_examples[] = {
-    { "echo hello | leat topic send orders", "one message" },
+    { "leat topic send orders hello -k ann -H source:web", "one message" },
+    { "seq 1000 | leat topic send orders", "a message a line" },
     { "leat topic send orders -K , <orders.csv",
       "a message a line, the key before the first comma" },
     { "echo wake up | leat topic send alarms --delay 90s",
@@ -412,19 +413,19 @@ const command topic_commands[] = {
     { .noun = "topic",
       .verb = "send",
       .aliases = "publish produce",
-      .args = "NAME",
+      .args = "NAME [MESSAGE]",
       .min_args = 1,
-      .max_args = 1,
+      .max_args = 2,
       .arg_words = "@topic",
-      .summary = "send messages, one a line of stdin",
-      .text = "Reads lines and sends each as one message, without its newline "
+      .summary = "send a message, or one a line of stdin",
+      .text = "Without MESSAGE it reads lines and sends each, without its newline "
               "and otherwise byte for byte.  Memory is bounded, whatever comes "
               "in.  A message that is too large, or has no key where one is "
               "expected, ends the sending; the error names its line, and what "
               "came before it is sent.\n\n"
               "At the end it says how many messages are persisted, failed and "
               "unknown; with --output as a record on stdout.  Exits with 0 "
-              "when all are persisted, 75 when of some it is not known, and "
+              "when all are persisted, 76 when of some it is not known, and "
               "otherwise by the first failure.",
       .options = topic_send_options,
       .examples = topic_send_examples,

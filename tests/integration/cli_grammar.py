@@ -10,11 +10,12 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 
 from cli_bench import ended, main
-from cli_help import SECONDS, Server, equal, exits
+from cli_help import SECONDS, Server, equal, exits, wait_for
 
 
 def refused(p, code, *texts):
@@ -293,6 +294,119 @@ def ctrl_c_ends_who_waits_for_a_server_that_does_not_answer(b):
             ended(p, 130)
             assert time.monotonic() - start < SECONDS
             peer.close()
+
+
+# ---- what is weak about a server, and what went wrong -----------------------
+
+WEAK = "appendonly is off"
+
+
+def what_is_weak_is_said_once_and_always_by_status(b):
+    with contextlib.closing(Server(b.home)) as one, \
+            contextlib.closing(Server(b.home, "--requirepass", "canary")) as two:
+        for server, env in ((one, {}), (two, {"LEAT_PASSWORD": "canary"})):
+            env["LEAT_URL"] = server.url
+            p = b.home.run("topic", "create", "t", env=env)
+            assert WEAK in p.err and "leat status" in p.err, p.err
+            for words in ("topic ls", "queue ls", "topic rm t -y"):
+                p = b.home.run(*words.split(), env=env)
+                exits(p, 0)
+                assert WEAK not in p.err, p.err
+            p = b.home.run("status", "-o", "json", env=env)
+            assert WEAK in p.out and p.err == "", (p.out, p.err)
+            assert WEAK in b.home.run("topic", "ls", "-v", env=env).err
+    path = os.path.join(b.home.dir, "state/leat/told")
+    equal(os.stat(path).st_mode & 0o777, 0o600)
+    with open(path) as f:
+        lines = f.read().splitlines()
+    equal([len(x) for x in lines], [16, 16])
+
+
+def what_was_said_is_remembered_within_bounds(b):
+    path = os.path.join(b.home.dir, "state/leat/told")
+    with contextlib.closing(Server(b.home)) as server:
+        def says():
+            p = b.home.run("topic", "ls", "-u", server.url)
+            exits(p, 0)
+            return WEAK in p.err
+        equal([says(), says()], [True, False])
+        with open(path) as f:
+            own = f.read()
+        for others, said, size in ((254, False, 255 * 17),
+                                   (255, True, 256 * 17), (256, True, 17),
+                                   (10000, True, 17)):
+            with open(path, "w") as f:
+                f.write(own if not said else "")
+                f.write("".join("%016x\n" % i for i in range(others)))
+            equal((others, says(), os.stat(path).st_size),
+                  (others, said, size))
+            equal(says(), False)
+        os.unlink(path)
+        os.mkdir(path)      # it cannot be written: said each time
+        equal([says(), says()], [True, True])
+
+
+def errors_name_what_to_do(b):
+    """The server, its disk, rights and the modes of files."""
+    b.topic()
+    b.server.call("CONFIG", "SET", "maxmemory", "1")
+    try:
+        for words in ("topic send orders m", "queue send jobs m --auto-create",
+                      "topic create more", "queue create jobs"):
+            refused(b.run(*words.split(), stdin=b"m\n"), 75,
+                    "memory is full" if "queue" in words else "OOM",
+                    "hint: nothing was written: the server's memory is full")
+    finally:
+        b.server.call("CONFIG", "SET", "maxmemory", "0")
+    b.server.call("CONFIG", "SET", "min-replicas-to-write", "1")
+    try:
+        refused(b.run("topic", "send", "orders", "m"), 75, "NOREPLICAS",
+                "hint: nothing was written: fewer replicas follow")
+    finally:
+        b.server.call("CONFIG", "SET", "min-replicas-to-write", "0")
+    b.server.call("ACL", "SETUSER", "some", "on", ">canary", "~*", "&*",
+                  "+@all", "-xadd")
+    try:
+        refused(b.run("topic", "send", "orders", "m",
+                      env={"LEAT_USER": "some", "LEAT_PASSWORD": "canary"}),
+                77, "xadd", "hint: a right is missing", "leat acl")
+    finally:
+        b.server.call("ACL", "DELUSER", "some")
+    directory = b.path("open")
+    os.mkdir(directory)
+    os.chmod(directory, 0o755)
+    for words in (["topic", "ls", "-u", "embedded://" + directory],
+                  ["up", "--dir", directory]):
+        refused(b.home.run(*words), 78, "others may enter",
+                f"hint: chmod 700 {directory}")
+    for words in (["topic", "ls", "-u", "embedded:///proc/none"],
+                  ["up", "--dir", "/proc/none"]):
+        refused(b.home.run(*words), 74, "hint: ", "that can be written")
+
+
+def an_unknown_outcome_has_an_exit_code_of_its_own(b):
+    b.topic()
+    b.good("queue", "create", "jobs", "-q")
+    for words in ("topic send orders m", "queue send jobs m"):
+        os.kill(b.server.process.pid, signal.SIGCONT)
+        p = b.start(*words.split()[:-1], "--timeout", "1s",
+                    stdin=subprocess.PIPE)
+        name = "leat-send" if "topic" in words else "leat-queue"
+        wait_for(lambda: name in b.server.call("CLIENT", "LIST").decode(),
+                 SECONDS)
+        p.stdin.write(b"first\n")
+        p.stdin.flush()
+        place = ("XLEN", "leat:{orders/0}:log") if "topic" in words else None
+        wait_for(lambda: b.server.call(*place) == 1 if place else
+                 b.json("queue", "stats", "jobs")["visible"] == 1, SECONDS)
+        os.kill(b.server.process.pid, signal.SIGSTOP)
+        try:
+            p.stdin.write(b"second\n")
+            p.stdin.flush()
+            err = ended(p, 76)[1]
+        finally:
+            os.kill(b.server.process.pid, signal.SIGCONT)
+        assert "1 unknown" in err and "look before you repeat" in err, err
 
 
 if __name__ == "__main__":

@@ -336,7 +336,7 @@ def what_was_not_answered_is_unknown(b):
     try:
         p.stdin.write(b"two\nthree\n")
         p.stdin.flush()
-        out, err = ended(p, 75)
+        out, err = ended(p, 76)
     finally:
         os.kill(b.server.process.pid, signal.SIGCONT)
     m = re.search(r"1 persisted, (\d+) failed, (\d+) unknown", err)
