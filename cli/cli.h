@@ -297,6 +297,10 @@ void environment_hide(void);
 
 /* Printable: controls, bidi marks and what is not UTF-8 become \xNN. */
 char *printable(const char *s, size_t n);
+/* The same for a terminal: of what is longer than SHOWN_MAX bytes the beginning,
+ * and how much is left out.  Malloced. */
+enum { SHOWN_MAX = 2048 };
+char *shown_text(const char *s, size_t n);
 bool is_utf8(leat_bytes b);
 /* The columns that printable text takes. */
 int columns_of(const char *s);
@@ -308,7 +312,9 @@ typedef enum column_kind {
     COLUMN_COUNT,
     COLUMN_ID, /* a number that is a name: a process, a protocol */
     COLUMN_BYTES,
-    COLUMN_REAL, /* three decimals */
+    COLUMN_REAL,    /* three decimals */
+    COLUMN_MS,      /* how long, as a number of milliseconds ...       */
+    COLUMN_SECONDS, /* ... or of seconds; the name ends with the unit */
     COLUMN_BOOL,
     COLUMN_TIME,    /* milliseconds since 1970 */
     COLUMN_LIST,    /* texts split by newlines: warnings, below a record */
@@ -345,6 +351,10 @@ int output_flush(output *o);
 int output_close(output *o);
 void output_drop(output *o);
 int output_end(output *o, int code);
+
+/* "1.5 MiB", "13m 20s"; malloced. */
+char *humane_bytes(int64_t v);
+char *humane_time(int64_t ms);
 
 /* 2026-01-31T12:34:56.789Z; malloced. */
 char *time_text(int64_t ms, bool utc);
@@ -588,9 +598,8 @@ typedef struct header_list {
     char *text; /* what they point to: to be freed */
 } header_list;
 
-/* Those of an option that may be repeated: NAME:VALUE or NAME=VALUE.  0, or an
- * exit code. */
-int header_list_get(cli *c, const char *name, char between, header_list *h);
+/* Those of --header, which may be repeated: NAME:VALUE.  0, or an exit code. */
+int header_list_get(cli *c, header_list *h);
 
 /* The pid file's holder of an embedded directory; 0: none. */
 char *embedded_dir(const char *url);

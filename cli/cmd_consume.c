@@ -35,7 +35,8 @@ typedef struct consuming {
     leat_retry retry;
     int64_t max_ms;
 
-    atomic_bool assigned; /* some partition is or was ours */
+    atomic_bool assigned; /* some partition is or was ours      */
+    atomic_bool hinted;   /* it was said where dead letters are */
     atomic_llong acked, failed, rejected;
     uint64_t undecodable; /* of the main thread */
     gate gate;            /* its lock is the printer's, too */
@@ -162,12 +163,12 @@ static leat_verdict handle(leat_ctx *x, void *arg)
 static void on_dead(void *arg, const leat_failure *f, leat_fields *extra)
 {
     consuming *s = arg;
-    char text[POSITION_TEXT];
     (void)extra;
-    note("partition %u, message %s: a dead letter after %u attempt%s; leat dlq "
-         "ls %s lists them",
-         f->partition, position_text(f->position, text), f->attempts,
-         f->attempts == 1 ? "" : "s", f->topic);
+    /* The library has told of it. */
+    if (!atomic_exchange(&s->hinted, true))
+        hint("leat dlq ls %s lists dead letters, leat dlq replay sends them "
+             "again",
+             f->topic);
     if (f->rejected)
         return;
     pthread_mutex_lock(&s->gate.lock);
@@ -365,10 +366,12 @@ static int check_words(cli *c, char **program)
 static void say_counts(consuming *s)
 {
     long long acked = s->acked, failed = s->failed, rejected = s->rejected;
-    note("%lld attempts: %lld acknowledged, %lld to be tried again, %lld dead "
-         "letters, %llu no message",
-         acked + failed + rejected, acked, failed - (long long)s->given_up,
-         rejected + (long long)s->given_up, (unsigned long long)s->undecodable);
+    long long all = acked + failed + rejected;
+    long long dead = rejected + (long long)s->given_up;
+    note("%lld attempt%s: %lld acknowledged, %lld to be tried again, %lld dead "
+         "letter%s, %llu no message",
+         all, plural(all), acked, failed - (long long)s->given_up, dead,
+         plural(dead), (unsigned long long)s->undecodable);
 }
 
 int run_consume(cli *c)

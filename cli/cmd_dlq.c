@@ -268,7 +268,7 @@ static int list(cli *c, leat_dlq_walk *w, output *out, uint64_t *n,
     leat_dead x;
     int code = 0;
     bool table = is_table(c), flush = flushable(c);
-    uint64_t limit = (uint64_t)value_count(c, "limit");
+    uint64_t limit = (uint64_t)value_count(c, "count");
     if (limit == 0 && isatty(STDOUT_FILENO) == 1)
         limit = PAGE;
     while (code == 0 && !stop_signal && leat_dlq_walk_next(w, &x, err) == 1) {

@@ -102,12 +102,12 @@ static const column info_columns[] = {
     { "parked", COLUMN_COUNT, false },
     { "detached", COLUMN_COUNT, false },
     { "id", COLUMN_TEXT, false },
-    { "lease_ms", COLUMN_COUNT, false },
+    { "lease_ms", COLUMN_MS, false },
     { "order", COLUMN_TEXT, false },
     { "max_attempts", COLUMN_COUNT, false },
     { "backoff", COLUMN_TEXT, false },
-    { "delay_ms", COLUMN_COUNT, false },
-    { "max_delay_ms", COLUMN_COUNT, false },
+    { "delay_ms", COLUMN_MS, false },
+    { "max_delay_ms", COLUMN_MS, false },
     { "jitter", COLUMN_BOOL, false },
     { "re_add", COLUMN_BOOL, false },
 };
@@ -168,7 +168,7 @@ static const column lag_columns[] = {
     { "epoch", COLUMN_ID, true },       { "in_flight", COLUMN_COUNT, false },
     { "retries", COLUMN_COUNT, false }, { "due", COLUMN_COUNT, true },
     { "lanes", COLUMN_COUNT, true },    { "parked", COLUMN_COUNT, false },
-    { "beat_s", COLUMN_REAL, true },    { "reason", COLUMN_TEXT, true },
+    { "beat_s", COLUMN_SECONDS, true },    { "reason", COLUMN_TEXT, true },
     { "changed", COLUMN_TIME, true },   { "detached", COLUMN_TIME, true },
 };
 
@@ -204,7 +204,7 @@ static const column member_columns[] = {
     { "name", COLUMN_TEXT, false },   { "partitions", COLUMN_COUNT, false },
     { "born", COLUMN_TIME, false },   { "leaving", COLUMN_BOOL, false },
     { "nonce", COLUMN_TEXT, false },  { "alive", COLUMN_BOOL, false },
-    { "beat_s", COLUMN_REAL, false },
+    { "beat_s", COLUMN_SECONDS, false },
 };
 
 static void show_members(output *out, const leat_group_info *g)

@@ -316,7 +316,7 @@ int run_queue_alter(cli *c)
 static const column ls_columns[] = {
     { "name", COLUMN_TEXT, false },     { "visible", COLUMN_COUNT, false },
     { "delayed", COLUMN_COUNT, false }, { "in_flight", COLUMN_COUNT, false },
-    { "dead", COLUMN_COUNT, false },    { "oldest_ms", COLUMN_COUNT, false },
+    { "dead", COLUMN_COUNT, false },    { "oldest_ms", COLUMN_MS, false },
     { "fifo", COLUMN_BOOL, true },      { "created", COLUMN_TIME, true },
 };
 
@@ -393,7 +393,7 @@ static const column stats_columns[] = {
     { "delayed", COLUMN_COUNT, false },
     { "in_flight", COLUMN_COUNT, false },
     { "dead", COLUMN_COUNT, false },
-    { "oldest_ms", COLUMN_COUNT, false },
+    { "oldest_ms", COLUMN_MS, false },
     { "sent", COLUMN_COUNT, false },
     { "received", COLUMN_COUNT, false },
     { "acked", COLUMN_COUNT, false },
@@ -404,14 +404,14 @@ static const column stats_columns[] = {
     { "purged", COLUMN_COUNT, false },
     { "lost", COLUMN_COUNT, false },
     { "created", COLUMN_TIME, false },
-    { "visibility_ms", COLUMN_COUNT, false },
+    { "visibility_ms", COLUMN_MS, false },
     { "max_receives", COLUMN_COUNT, false },
-    { "delay_ms", COLUMN_COUNT, false },
-    { "ttl_ms", COLUMN_COUNT, false },
+    { "delay_ms", COLUMN_MS, false },
+    { "ttl_ms", COLUMN_MS, false },
     { "max_size", COLUMN_BYTES, false },
     { "fifo", COLUMN_BOOL, false },
     { "content_dedup", COLUMN_BOOL, false },
-    { "dedup_ms", COLUMN_COUNT, false },
+    { "dedup_ms", COLUMN_MS, false },
     { "dead_queue", COLUMN_TEXT, false },
     { "durable_events", COLUMN_BOOL, false },
 };

@@ -67,7 +67,7 @@ static int redrive(redriving *r)
     cli *c = r->c;
     leat_error err = { 0 };
     bool dry = value_on(c, "dry-run");
-    leat_redrive_opts count = { .max = value_count(c, "max"), .dry_run = true };
+    leat_redrive_opts count = { .max = value_count(c, "count"), .dry_run = true };
     leat_code got = leat_queue_redrive(r->q.queue, &count, &r->total, &err);
     r->show = !dry && !report_quiet() && isatty(STDERR_FILENO) == 1 &&
               (r->total > STEP || r->opts.rate > 0);
@@ -235,7 +235,7 @@ int run_queue_expire(cli *c)
     if (!opened_open(c, &q, false, &code))
         return code;
     leat_code got = leat_queue_requeue_expired_once(
-        q.queue, (int)value_count(c, "max"), &n, &err);
+        q.queue, (int)value_count(c, "count"), &n, &err);
     code = got == LEAT_OK ? show_count(c, "moved", n, false)
                           : queue_fail(c, q.client, c->args[0], &err);
     opened_close(c, &q);

@@ -111,7 +111,7 @@ static leat_queue_batch *receive_now(opened *q, const leat_receive_opts *o,
 
 static leat_queue_batch *receive(cli *c, opened *q, leat_error *err)
 {
-    int64_t max = value_count(c, "max");
+    int64_t max = value_count(c, "count");
     leat_receive_opts o = { .max = max ? (int)max : 1,
                             .wait_ms = value_ms(c, "wait"),
                             .visibility_ms = value_ms(c, "visibility"),
@@ -160,7 +160,7 @@ static int run_programs(cli *c, opened *q)
     int code;
     working w;
     leat_error err = { 0 };
-    if (!working_init(c, &w, value_count(c, "max"), &code))
+    if (!working_init(c, &w, value_count(c, "count"), &code))
         return code;
     int threads = (int)value_count(c, "concurrency");
     /* No more is taken than is worked on: others may wait for it. */
@@ -195,8 +195,8 @@ static int check_words(cli *c, bool program)
     if (value_count(c, "concurrency") > MAX_PROGRAMS)
         return fail(EXIT_USAGE, NULL, "--concurrency is at most %d",
                     MAX_PROGRAMS);
-    if (!program && value_count(c, "max") > LEAT_QUEUE_BATCH)
-        return fail(EXIT_USAGE, NULL, "--max is at most %d without --exec",
+    if (!program && value_count(c, "count") > LEAT_QUEUE_BATCH)
+        return fail(EXIT_USAGE, NULL, "--count is at most %d without --exec",
                     LEAT_QUEUE_BATCH);
     if (value_find(c, "max-receives")->origin == FROM_FLAG && !is_redowl(c))
         return fail(EXIT_USAGE, "leat queue alter --max-receives sets it",
@@ -246,7 +246,7 @@ int run_queue_receive(cli *c)
 static int print_seen(cli *c, opened *q, printer *p)
 {
     leat_error err = { 0 };
-    leat_queue_batch *b = leat_queue_peek(q->queue, (int)value_count(c, "max"),
+    leat_queue_batch *b = leat_queue_peek(q->queue, (int)value_count(c, "count"),
                                           value_on(c, "dead"), &err);
     if (!b)
         return queue_fail(c, q->client, c->args[0], &err);
@@ -257,7 +257,7 @@ static int print_seen(cli *c, opened *q, printer *p)
 
 int run_queue_peek(cli *c)
 {
-    if (value_count(c, "max") > LEAT_QUEUE_BATCH)
-        return fail(EXIT_USAGE, NULL, "--max is at most %d", LEAT_QUEUE_BATCH);
+    if (value_count(c, "count") > LEAT_QUEUE_BATCH)
+        return fail(EXIT_USAGE, NULL, "--count is at most %d", LEAT_QUEUE_BATCH);
     return print(c, print_seen, PRINT_SEEN, false);
 }

@@ -303,7 +303,7 @@ int run_topic_send(cli *c)
     s->model.type = leat_str(value_text(c, "type"));
     s->model.content_type = leat_str(value_text(c, "content-type"));
     pthread_mutex_init(&s->lock, NULL);
-    code = header_list_get(c, "header", ':', &s->headers);
+    code = header_list_get(c, &s->headers);
     s->model.headers = s->headers.list;
     s->model.header_count = s->headers.count;
     if (code == 0 && c->arg_count < 2)

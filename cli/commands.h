@@ -21,6 +21,19 @@ extern const command topic_commands[], group_commands[], dlq_commands[],
             "Tell what would be done, and change nothing."                     \
     }
 
+/* Of commands that make messages. */
+#define HEADER_OPTION(help)                                                    \
+    {                                                                          \
+        "header", 'H', VALUE_LIST, "NAME:VALUE", NULL, NULL, false, false,     \
+            help "; may be repeated."                                          \
+    }
+
+/* So many messages; its letter is always the same. */
+#define COUNT_OPTION(initial, help)                                            \
+    {                                                                          \
+        "count", 'n', VALUE_COUNT, "N", initial, NULL, false, false, help      \
+    }
+
 /* Of commands that look: watch.c. */
 #define WATCH_OPTIONS                                                          \
     { "watch", 'w',   VALUE_NONE,                                              \

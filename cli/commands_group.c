@@ -70,8 +70,7 @@ static const option group_pending_options[] = {
       false,
       "The oldest first, the most attempts first, or by partition and "
       "position." },
-    { "limit", 'n', VALUE_COUNT, "N", "100", NULL, false, false,
-      "How many to show, at most 10000." },
+    COUNT_OPTION("100", "How many to show, at most 10000."),
     { "after", 0, VALUE_TEXT, "TEXT", NULL, NULL, false, false,
       "Go on after a page, as the page before it says." },
     { "partition", 'p', VALUE_NUMBER, "N", NULL, NULL, false, false,

@@ -65,7 +65,7 @@
           NULL,                                                                \
           false,                                                               \
           false,                                                               \
-          "Larger messages are refused, attributes counted; where nothing is " \
+          "Larger messages are refused, headers counted; where nothing is " \
           "said, 1048576." },                                                  \
         SWITCH("content-dedup",                                                \
                "A message with the body of one sent before is that one."),     \
@@ -103,16 +103,11 @@
       false,                                                                   \
       "Print each message like this: %r receipt, %I id, %c receives, %s when " \
       "it was sent, %e reason of a dead letter, %q queue, %g message group, "  \
-      "%k key, %y type, %d time, %h attributes, %n size of the body, %v "      \
+      "%k key, %y type, %d time, %h headers, %n size of the body, %v "      \
       "body, %% a percent sign; \\n \\t \\r \\0 \\\\ as in C." },              \
         SWITCH("raw",                                                          \
-               "Print bytes as they are also on a terminal; without --format " \
-               "only the bodies, a line each.")
-
-#define MAX(letter, initial, help)                                             \
-    {                                                                          \
-        "max", letter, VALUE_COUNT, "N", initial, NULL, false, false, help     \
-    }
+               "Print bytes as they are and whole also on a terminal; "        \
+               "without --format only the bodies, a line each.")
 
 static const option queue_create_options[] = {
     NAMESPACE,
@@ -151,8 +146,9 @@ static const option queue_send_options[] = {
     { "dedup", 'd', VALUE_TEXT, "ID", NULL, NULL, false, false,
       "A message with the dedup id of one sent before, within the queue's "
       "window, is not sent again." },
-    { "attr", 'a', VALUE_LIST, "NAME=VALUE", NULL, NULL, false, false,
-      "Give every message this attribute; may be repeated." },
+    { "key", 'k', VALUE_TEXT, "KEY", NULL, NULL, false, false,
+      "The key of every message." },
+    HEADER_OPTION("Give every message this header"),
     { "type", 't', VALUE_TEXT, "TYPE", NULL, NULL, false, false,
       "The type of every message." },
     { "content-type", 0, VALUE_TEXT, "TYPE", NULL, NULL, false, false,
@@ -170,7 +166,7 @@ static const option queue_send_options[] = {
 
 static const option queue_receive_options[] = {
     WHOSE,
-    MAX('n', NULL,
+    COUNT_OPTION(NULL,
         "Receive at most this many, up to 1000.  Without it, one; with --exec "
         "without a limit."),
     { "wait", 'w', VALUE_DURATION, "TIME", NULL, NULL, false, false,
@@ -203,7 +199,7 @@ static const option queue_reject_options[] = {
 
 static const option queue_peek_options[] = {
     WHOSE,
-    MAX('n', "10", "Show at most this many, up to 1000."),
+    COUNT_OPTION("10", "Show at most this many, up to 1000."),
     DEAD("Look at the dead letters."),
     PRINTING,
     { 0 },
@@ -211,7 +207,7 @@ static const option queue_peek_options[] = {
 
 static const option queue_redrive_options[] = {
     WHOSE,
-    MAX('n', NULL, "At most this many; without it, all that are there now."),
+    COUNT_OPTION(NULL, "At most this many; without it, all that are there now."),
     { "rate", 0, VALUE_COUNT, "N", NULL, NULL, false, false,
       "At most this many a second." },
     SWITCH("dry-run", "Only tell how many it would be."),
@@ -233,7 +229,7 @@ static const option queue_rm_options[] = {
 
 static const option queue_expire_options[] = {
     WHOSE,
-    MAX('n', "1000", "At most this many."),
+    COUNT_OPTION("1000", "At most this many."),
     { 0 },
 };
 
@@ -241,8 +237,7 @@ static const option queue_watch_options[] = {
     WHOSE,
     SWITCH("durable",
            "Read the events that the queue keeps, and miss none of them."),
-    { "count", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
-      "End after this many events." },
+    COUNT_OPTION(NULL, "End after this many events."),
     { 0 },
 };
 
@@ -261,8 +256,7 @@ static const option queue_pool_options[] = {
          "says."),
     SWITCH("go-on", "A queue does not wait for a message whose program failed: "
                     "those behind it overtake it."),
-    { "count", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
-      "End after this many messages." },
+    COUNT_OPTION(NULL, "End after this many messages."),
     TIME("until-idle", NULL,
          "End when nothing came for so long; what is delayed longer stays."),
     { 0 },
@@ -294,7 +288,7 @@ static const example queue_stats_examples[] = {
 };
 
 static const example queue_send_examples[] = {
-    { "leat queue send jobs 'resize 17.jpg' -a user=ann", "one message" },
+    { "leat queue send jobs 'resize 17.jpg' -H user:ann", "one message" },
     { "seq 100000 | leat queue send jobs -n 1000", "a message a line" },
     { "leat queue send mails --delay 10m --dedup welcome-17 -f mail.eml",
       "a file, in ten minutes, once" },
@@ -338,7 +332,7 @@ static const example queue_reject_examples[] = {
 static const example queue_peek_examples[] = {
     { "leat queue peek jobs", "the next ten" },
     { "leat queue peek jobs --dead --format '%I %h\\n'",
-      "dead letters and their attributes" },
+      "dead letters and their headers" },
     { 0 },
 };
 
@@ -473,7 +467,7 @@ const command queue_commands[] = {
           "1 when there was nothing.  In JSON the body is data where it "
           "is text and data_base64 otherwise.\n\n"
           "With --exec, it runs the program once for each message, its "
-          "body on stdin, until a signal, --max or --wait.  Exit code 0 "
+          "body on stdin, until a signal, --count or --wait.  Exit code 0 "
           "acknowledges the message, 65 makes it a dead letter at once, "
           "and after any other, or a signal, it is received again after "
           "--retry-delay.  While the program runs the message is kept "
@@ -481,7 +475,7 @@ const command queue_commands[] = {
           "the program is ended.  No more is received than programs run.\n\n"
           "The environment has LEAT_QUEUE, LEAT_ID, LEAT_KEY, LEAT_TYPE, "
           "LEAT_ATTEMPT (the receives, from 1) and LEAT_HEADER_NAME for "
-          "each attribute, in capitals with _ for what is neither letter "
+          "each header, in capitals with _ for what is neither letter "
           "nor digit.  What is empty, holds a zero byte or is over 32 KiB "
           "is left out.  LEAT_PASSWORD, REDISCLI_AUTH and a LEAT_URL with a "
           "password are not passed on.\n\n"

@@ -20,9 +20,8 @@
       "body, %% a percent sign; \\n \\t \\r \\0 \\\\ as in C." },              \
     {                                                                          \
         "raw", 0, VALUE_NONE, NULL, NULL, NULL, false, false,                  \
-            "Print bytes as they are also on a terminal; without --format "    \
-            "only "                                                            \
-            "the bodies, a line each."                                         \
+            "Print bytes as they are and whole also on a terminal; without "   \
+            "--format only the bodies, a line each."                           \
     }
 
 #define CODEC_OPTION(words, initial, help)                                     \
@@ -141,8 +140,7 @@ static const option topic_send_options[] = {
       "Messages end with a zero byte instead of a newline." },
     { "file", 'f', VALUE_FILE, "FILE", NULL, NULL, false, false,
       "Send the whole of this file as one message; - is stdin." },
-    { "header", 'H', VALUE_LIST, "NAME:VALUE", NULL, NULL, false, false,
-      "Give every message this header; may be repeated." },
+    HEADER_OPTION("Give every message this header"),
     { "type", 't', VALUE_TEXT, "TYPE", NULL, NULL, false, false,
       "The type of every message." },
     { "content-type", 0, VALUE_TEXT, "TYPE", NULL, NULL, false, false,
@@ -173,8 +171,8 @@ static const option topic_tail_options[] = {
       "Without it, the last ten messages." },
     { "partition", 'p', VALUE_NUMBER, "N", NULL, NULL, false, false,
       "Look at this partition only." },
-    { "count", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
-      "End after this many messages.  Without --from, the last N." },
+    COUNT_OPTION(NULL, "The last N messages, after which --follow goes on.  With --from, end "
+                 "after this many."),
     PRINTER_OPTIONS,
     CODEC_OPTION("auto native ce ce-json", "auto",
                  "How messages were written; auto tries leat's own form, then "
@@ -235,9 +233,8 @@ static const option consume_options[] = {
       "has failed." },
     { "until-idle", 0, VALUE_DURATION, "TIME", NULL, NULL, false, false,
       "End when nothing came for so long." },
-    { "count", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
-      "End when this many messages were printed or acknowledged, or became "
-      "dead letters: just as many, the others stay for the next." },
+    COUNT_OPTION(NULL, "End when this many messages were printed or acknowledged, or became "
+      "dead letters: just as many, the others stay for the next."),
     { "drain", 0, VALUE_DURATION, "TIME", "30s", NULL, false, false,
       "How long programs may go on after a signal." },
     PRINTER_OPTIONS,
@@ -295,6 +292,8 @@ static const example topic_send_examples[] = {
 
 static const example topic_tail_examples[] = {
     { "leat topic tail orders -f", "the last ten, and what comes" },
+    { "leat topic tail orders -fn 1", "the last one, and what comes" },
+    { "leat topic tail orders -f --from end -n 1", "wait for the next" },
     { "leat topic tail orders --from 10m --format '%p %i %k %v\\n'",
       "what came in the last ten minutes" },
     { "leat topic tail orders --from start -o ndjson",

@@ -229,7 +229,8 @@ static bool set_value(parser *p, value *v, const char *shown, char *text)
     if (!value_check(v->option, text, why, sizeof why)) {
         bool url = strcmp(v->option->name, "url") == 0;
         char *masked = url ? url_mask(text) : copy(text);
-        mistake(p, NULL, format("%s: '%s' %s", shown, masked, why));
+        mistake(p, program_named(p->c) ? behind_dashes(p->c, shown) : NULL,
+                format("%s: '%s' %s", shown, masked, why));
         free(masked);
         return false;
     }

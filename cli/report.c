@@ -148,6 +148,22 @@ char *printable(const char *s, size_t n)
     return out;
 }
 
+char *shown_text(const char *s, size_t n)
+{
+    if (n <= SHOWN_MAX)
+        return printable(s, n);
+    size_t most = SHOWN_MAX;
+    while (most > 0 && ((unsigned char)s[most] & 0xc0) == 0x80)
+        most--;
+    most = most ? most : SHOWN_MAX; /* it is no text at all */
+    char *begin = printable(s, most);
+    char *rest = humane_bytes((int64_t)(n - most));
+    char *text = format("%s... (%s more; whole in a pipe)", begin, rest);
+    free(rest);
+    free(begin);
+    return text;
+}
+
 int columns_of(const char *s)
 {
     int columns = 0;

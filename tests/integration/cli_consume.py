@@ -19,8 +19,8 @@ from cli_help import LEAT, SECONDS, alive, equal, exits, wait_for
 def counts(text):
     """Of the last line of consume: acknowledged, to be tried again, dead
     letters, no message."""
-    m = re.search(r"(\d+) attempts: (\d+) acknowledged, (\d+) to be tried "
-                  r"again, (\d+) dead letters, (\d+) no message", text)
+    m = re.search(r"(\d+) attempts?: (\d+) acknowledged, (\d+) to be tried "
+                  r"again, (\d+) dead letters?, (\d+) no message", text)
     assert m, text
     attempts, *rest = (int(x) for x in m.groups())
     equal(attempts, sum(rest[:3]))
@@ -169,7 +169,8 @@ def a_message_that_always_fails_is_a_dead_letter(b):
     equal(b.lines("log"), ["good 1", "bad 1", "bad 2", "bad 3", "fine 1"])
     equal(counts(p.err), (2, 2, 1, 0))
     equal(p.err.count("no \x1b[1mcustomer\n"), 3)   # its stderr is ours
-    assert "a dead letter after 3 attempts; leat dlq ls orders" in p.err
+    assert "is a dead letter of group 'g' after 3 attempts" in p.err, p.err
+    equal(p.err.count("hint: leat dlq ls orders lists dead letters"), 1)
     dead, = b.dead()
     equal((dead["g"], dead["n"], dead["f"]), ("g", "3", "3"))
     equal(dead["le"], "exit status 3: no \\x1b[1mcustomer")

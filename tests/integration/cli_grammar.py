@@ -8,6 +8,7 @@ Usage: cli_grammar.py PATH_TO_LEAT [PATTERN]
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -87,10 +88,6 @@ def workers(bench):
     yield ["queue", "pool"]
 
 
-def count_of(words):
-    return "--max" if "receive" in words else "--count"
-
-
 def words_before_the_dashes_are_leats_and_behind_them_the_programs(b):
     program = b.script('echo "$(cat):$*" >>"$T/log"')
     for form in (lambda n: ["--exec", program, *n, "--", "--count", "9 9"],
@@ -98,14 +95,14 @@ def words_before_the_dashes_are_leats_and_behind_them_the_programs(b):
                  lambda n: ["-e" + program, *n, "--", "--count", "9 9"]):
         b.server.call("FLUSHALL")
         for words in workers(b):
-            b.good(*words, *form([count_of(words), "1", "-q"]))
+            b.good(*words, *form(["--count", "1", "-q"]))
             equal(b.lines("log"), ["m0:--count 9 9"])
             os.unlink(b.path("log"))
 
 
 def a_word_that_could_be_the_programs_is_refused(b):
     for words in workers(b):
-        one = [count_of(words), "1"]
+        one = ["--count", "1"]
         hint = "hint: what is the program's stands behind --: --exec cat -- "
         refused(b.run(*words, *one, "--exec", "cat", "file"), 64, "'file'",
                 hint + "file")
@@ -113,6 +110,8 @@ def a_word_that_could_be_the_programs_is_refused(b):
                 "unknown option '--number'", hint + "--number")
         refused(b.run(*words, *one, "--exec", "cat", "-Zx"), 64,
                 "unknown option '-Z'", hint + "-Zx")
+        refused(b.run(*words, *one, "--exec", "sh", "--count", "x y"), 64,
+                "is not a number", "--exec sh -- --count")
         refused(b.run(*words, *one, "--"), 64, "no program behind --")
         refused(b.run(*words, *one, "--", "/no/such", "x"), 64,
                 "no program '/no/such'")
@@ -123,7 +122,7 @@ def a_word_that_could_be_the_programs_is_refused(b):
 
 def a_program_of_the_environment_gives_way_to_one_that_is_named(b):
     for words in workers(b):
-        p = b.good(*words, count_of(words), "1", "--", "sed", "s/m/x/",
+        p = b.good(*words, "--count", "1", "--", "sed", "s/m/x/",
                    env={"LEAT_EXEC": "false"})
         equal(p.out, "x0\n" if p.out.endswith("\n") else "x0")
 
@@ -407,6 +406,147 @@ def an_unknown_outcome_has_an_exit_code_of_its_own(b):
         finally:
             os.kill(b.server.process.pid, signal.SIGCONT)
         assert "1 unknown" in err and "look before you repeat" in err, err
+
+
+# ---- the same word for the same thing ---------------------------------------
+
+def topics_and_queues_take_a_message_in_the_same_words(b):
+    b.topic()
+    b.good("queue", "create", "jobs", "-q")
+    for noun, name in (("topic", "orders"), ("queue", "jobs")):
+        send = [noun, "send", name]
+        b.good(*send, "two words", "-q", "-k", "the key", "-t", "kind", "-H",
+               "user: ann", "-H", "mark:a=b:c")
+        b.good(*send, "-q", "--", "-1")
+        b.good(*send, "-q", "")
+        show = (["topic", "tail", name] if noun == "topic" else
+                ["queue", "peek", name])
+        got = b.json(*show)
+        equal([m["data"] for m in got], ["two words", "-1", ""])
+        equal((got[0]["key"], got[0]["type"]), ("the key", "kind"))
+        equal(got[0]["headers"], [{"name": "user", "value": "ann"},
+                                  {"name": "mark", "value": "a=b:c"}])
+        for words in (["m", "-f", "x"], ["m", "-0"]):
+            refused(b.run(*send, *words), 64, "")
+        refused(b.run(*send, "m", "-H", "user=ann"), 64, "give NAME:VALUE")
+        equal(len(b.json(*show)), 3)
+
+
+def the_last_ones_are_shown_and_then_what_comes(b):
+    b.topic(lines=3)
+    p = b.start("topic", "tail", "orders", "-f", "-n", "1", "--format",
+                "%v\\n")
+    equal(p.stdout.readline(), b"m2\n")
+    b.send("orders", ["x", "y"])
+    equal([p.stdout.readline() for _ in range(2)], [b"x\n", b"y\n"])
+    p.send_signal(signal.SIGINT)
+    ended(p, 130)
+    p = b.start("topic", "tail", "orders", "-f", "-n", "2", "--from", "start",
+                "--format", "%v\\n")
+    equal(ended(p, 0)[0], "m0\nm1\n")
+
+
+def nothing_is_removed_without_a_yes(b):
+    b.home.write_config('[context.old]\nurl = "redis://h"\n')
+    b.topic(lines=3)
+    exits(b.consume("-q", "--", "sh", "-c", "exit 65", n=2), 0)
+    for q in ("jobs", "dead"):
+        b.good("queue", "create", q, "-q")
+        b.good("queue", "send", q, "m", "-q")
+    got = json.loads(b.good("queue", "receive", "dead", "-o", "json").out)
+    b.good("queue", "reject", "dead", got[0]["receipt"], "-q")
+    letter = b.json("dlq", "ls", "orders")[0]["id"]
+
+    def there():
+        return (b.lag(), b.json("dlq", "ls", "orders"),
+                b.json("topic", "info", "orders")["messages"],
+                [(q["name"], q["visible"], q["dead"])
+                 for q in b.json("queue", "ls")])
+    before = there()
+    for words in ("topic rm orders", "topic trim orders --max-entries 0 --force",
+                  "group rm orders g", "group seek orders g --to start",
+                  "group seek orders g --to end", f"dlq rm orders {letter}",
+                  "dlq rm orders --all", "dlq replay orders --all",
+                  "queue purge jobs", "queue purge dead --dead",
+                  "queue rm jobs", "context rm old"):
+        refused(b.run(*words.split(), stdin=b"y\n"), 64, "not confirmed",
+                "hint: --yes")
+        for key, code in (("n\r", 1), ("\r", 1), (CTRL_C, 130)):
+            text, got = b.screen(*words.split(), type=[("? [y/N] ", key)])
+            equal((words, got), (words, code))
+        equal((words, there()), (words, before))
+    exits(b.home.run("context", "show", "old"), 0)
+
+
+# ---- for people, and for programs -------------------------------------------
+
+def times_and_sizes_are_for_people_on_a_terminal_alone(b):
+    b.topic()
+    b.good("topic", "alter", "orders", "--max-age", "36h", "-q")
+    b.good("queue", "create", "jobs", "-q", "--visibility", "13m",
+           "--ttl", "7d", "--max-size", "2097152")
+    text, code = b.screen("queue", "stats", "jobs")
+    equal(code, 0)
+    for line in ("visibility      13m", "ttl             7d",
+                 "dedup           5m", "max_size        2.0 MiB"):
+        assert line in text, (line, text)
+    assert "_ms" not in text, text
+    p = b.json("queue", "stats", "jobs")
+    equal((p["visibility_ms"], p["ttl_ms"], p["max_size"]),
+          (780000, 604800000, 2097152))
+    p = b.good("queue", "stats", "jobs", "--columns", "ttl,visibility_ms").out
+    equal(p, "ttl_ms\tvisibility_ms\n604800000\t780000\n")
+    text, _ = b.screen("topic", "info", "orders")
+    assert "max_age       1d 12h" in text, text
+    assert "abandoned_ms  7d" in text and "large_body    64.0 KiB" in text, text
+    b.good("queue", "send", "jobs", "m", "-q")
+    text, _ = b.screen("queue", "ls")
+    assert re.search(r"oldest\r\n.* \d+(ms|(\.\d)?s)\r\n$", text), text
+
+
+def every_table_has_a_heading(b):
+    some_of_each(b)
+    b.good("queue", "send", "jobs", "m", "-q")
+    for words, heading in {**LOOKS, "topic tail orders": "partition position",
+                           "queue peek jobs": "id receives body",
+                           "consume orders -g k --count 1": "position key",
+                           "queue receive jobs": "receipt\r\n  body"}.items():
+        text, code = b.screen(*words.split())
+        equal((words, code), (words, 0))
+        assert heading in text, (words, text)
+        equal((words, "(none)" in text),
+              (words, words.startswith(("group members", "group pending"))))
+        if words.startswith(("topic tail", "queue peek")):
+            assert heading not in b.screen(*words.split(), "--no-headers")[0]
+            assert heading not in b.screen(*words.split(), "--format", "%v")[0]
+
+
+def a_long_body_is_shortened_on_a_terminal_and_whole_in_a_pipe(b):
+    body = b"begin" + "\u00e4".encode() * 1048576
+    b.topic()
+    b.good("queue", "create", "jobs", "-q", "--max-size", "4000000")
+    for noun, name, more in (("topic", "orders", ["--max-size", "4000000"]),
+                             ("queue", "jobs", [])):
+        b.good(noun, "send", name, "-q", "-f", "-", *more, stdin=body)
+        show = (["topic", "tail", name] if noun == "topic" else
+                ["queue", "peek", name])
+        text, code = b.screen(*show)
+        equal(code, 0)
+        assert "begin\u00e4" in text and len(text) < 4096, len(text)
+        assert "\u00e4... (2.0 MiB more; whole in a pipe)" in text, text[-200:]
+        assert len(b.screen(*show, "--raw")[0].encode()) > len(body)
+        equal(b.good(*show, "--raw").stdout, body + b"\n")
+        assert body in b.good(*show).stdout
+    exits(b.consume("-q", "--", "sh", "-c", "exit 65", n=1), 0)
+    letter = b.json("dlq", "ls", "orders")[0]["id"]
+    text, _ = b.screen("dlq", "show", "orders", letter)
+    assert "MiB more; whole in a pipe)" in text and len(text) < 9000, len(text)
+    equal(b.good("dlq", "show", "orders", letter, "--raw").stdout, body)
+    # At the bound, and one beyond.
+    for n, cut in ((2048, False), (2049, True)):
+        b.good("topic", "send", "orders", "-q", "x" * n)
+        text, _ = b.screen("topic", "tail", "orders", "-n", "1")
+        equal(("more; whole" in text, text.count("x")), (cut, 2048))
 
 
 if __name__ == "__main__":

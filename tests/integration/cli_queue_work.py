@@ -18,7 +18,7 @@ def a_program_gets_the_message_and_its_exit_code_decides(b):
     program = b.script(
         'echo "$LEAT_QUEUE|$LEAT_ID|$LEAT_ATTEMPT|$LEAT_HEADER_USER_ID|'
         '$LEAT_TYPE|$(cat)|$1" >>$T/log')
-    p = b.ok("send", "jobs", "hello", "-a", "user-id=ann", "-t", "note", "-o",
+    p = b.ok("send", "jobs", "hello", "-H", "user-id:ann", "-t", "note", "-o",
              "json")
     p = b.ok("receive", "jobs", "-n", "1", "--exec", program, "--",
              "word",

@@ -151,7 +151,7 @@ def no_secret_is_among_a_programs_arguments_and_variables(h):
             env = {**env, "OTHER": "stays", "LEAT_OUTPUT": "json"}
             h.run("queue", "create", "q", *words, env=env)
             exits(h.run("queue", "send", "q", "m", *words, env=env), 0)
-            exits(h.run("queue", "receive", "q", *words, "--max", "1", "--exec",
+            exits(h.run("queue", "receive", "q", *words, "--count", "1", "--",
                         "sh", "-c", script, env=env), 0)
             with open(seen) as f:
                 text = f.read()
@@ -253,7 +253,7 @@ def nothing_commands_a_terminal(h):
     env = {"LEAT_URL": server.url}
     try:
         exits(h.run("queue", "create", "q", env=env), 0)
-        exits(h.run("queue", "send", "q", EVIL, "--attr", "x=" + EVIL,
+        exits(h.run("queue", "send", "q", EVIL, "--header", "x:" + EVIL,
                     env=env), 0)
         for form in ("json", "ndjson", "table", "tsv", "csv"):
             text, code = on_terminal(h, "-q", "queue", "peek", "q", "-o",
@@ -264,7 +264,7 @@ def nothing_commands_a_terminal(h):
             if form == "json":
                 got = json.loads(text)[0]
                 equal(got["data"], EVIL)
-                equal(got["attributes"][0]["value"], EVIL)
+                equal(got["headers"][0]["value"], EVIL)
         got = json.loads(h.run("queue", "peek", "q", "-o", "json",
                                env=env).out)
         equal(got[0]["data"], EVIL)
