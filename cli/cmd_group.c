@@ -168,7 +168,7 @@ static const column lag_columns[] = {
     { "epoch", COLUMN_ID, true },       { "in_flight", COLUMN_COUNT, false },
     { "retries", COLUMN_COUNT, false }, { "due", COLUMN_COUNT, true },
     { "lanes", COLUMN_COUNT, true },    { "parked", COLUMN_COUNT, false },
-    { "beat_s", COLUMN_SECONDS, true },    { "reason", COLUMN_TEXT, true },
+    { "beat_s", COLUMN_SECONDS, true }, { "reason", COLUMN_TEXT, true },
     { "changed", COLUMN_TIME, true },   { "detached", COLUMN_TIME, true },
 };
 
@@ -201,9 +201,9 @@ static void show_lag(output *out, const leat_group_info *g)
 }
 
 static const column member_columns[] = {
-    { "name", COLUMN_TEXT, false },   { "partitions", COLUMN_COUNT, false },
-    { "born", COLUMN_TIME, false },   { "leaving", COLUMN_BOOL, false },
-    { "nonce", COLUMN_TEXT, false },  { "alive", COLUMN_BOOL, false },
+    { "name", COLUMN_TEXT, false },      { "partitions", COLUMN_COUNT, false },
+    { "born", COLUMN_TIME, false },      { "leaving", COLUMN_BOOL, false },
+    { "nonce", COLUMN_TEXT, false },     { "alive", COLUMN_BOOL, false },
     { "beat_s", COLUMN_SECONDS, false },
 };
 

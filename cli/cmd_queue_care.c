@@ -67,7 +67,8 @@ static int redrive(redriving *r)
     cli *c = r->c;
     leat_error err = { 0 };
     bool dry = value_on(c, "dry-run");
-    leat_redrive_opts count = { .max = value_count(c, "count"), .dry_run = true };
+    leat_redrive_opts count = { .max = value_count(c, "count"),
+                                .dry_run = true };
     leat_code got = leat_queue_redrive(r->q.queue, &count, &r->total, &err);
     r->show = !dry && !report_quiet() && isatty(STDERR_FILENO) == 1 &&
               (r->total > STEP || r->opts.rate > 0);

@@ -246,8 +246,8 @@ int run_queue_receive(cli *c)
 static int print_seen(cli *c, opened *q, printer *p)
 {
     leat_error err = { 0 };
-    leat_queue_batch *b = leat_queue_peek(q->queue, (int)value_count(c, "count"),
-                                          value_on(c, "dead"), &err);
+    leat_queue_batch *b = leat_queue_peek(
+        q->queue, (int)value_count(c, "count"), value_on(c, "dead"), &err);
     if (!b)
         return queue_fail(c, q->client, c->args[0], &err);
     int code = print_batch(c, p, b);
@@ -258,6 +258,7 @@ static int print_seen(cli *c, opened *q, printer *p)
 int run_queue_peek(cli *c)
 {
     if (value_count(c, "count") > LEAT_QUEUE_BATCH)
-        return fail(EXIT_USAGE, NULL, "--count is at most %d", LEAT_QUEUE_BATCH);
+        return fail(EXIT_USAGE, NULL, "--count is at most %d",
+                    LEAT_QUEUE_BATCH);
     return print(c, print_seen, PRINT_SEEN, false);
 }

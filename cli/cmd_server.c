@@ -122,7 +122,10 @@ static leat_client *open_with(cli *c, const char *url, const char *what,
     char *shown = url_mask(url);
     opening.server = shown;
     opening.shows = c->command->run == run_status;
+    sig_atomic_t asks = signals_ask;
+    signals_ask = 0; /* nothing has begun that would have to be ended */
     leat_client *client = leat_client_open(url, &opts, &err);
+    signals_ask = asks;
     opening.server = NULL;
     login_free(&who);
     *code = 0;

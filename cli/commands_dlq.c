@@ -59,7 +59,9 @@
 static const option dlq_ls_options[] = {
     FILTER_OPTIONS,
     WATCH_OPTIONS,
-    COUNT_OPTION(NULL, "So many at most.  Without it, 100 on a terminal and all elsewhere."),
+    COUNT_OPTION(
+        NULL,
+        "So many at most.  Without it, 100 on a terminal and all elsewhere."),
     { "after", 0, VALUE_TEXT, "ID", NULL, NULL, false, false,
       "Go on behind this one." },
     { "newest", 'r', VALUE_NONE, NULL, NULL, NULL, false, false,

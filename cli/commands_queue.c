@@ -65,7 +65,7 @@
           NULL,                                                                \
           false,                                                               \
           false,                                                               \
-          "Larger messages are refused, headers counted; where nothing is " \
+          "Larger messages are refused, headers counted; where nothing is "    \
           "said, 1048576." },                                                  \
         SWITCH("content-dedup",                                                \
                "A message with the body of one sent before is that one."),     \
@@ -103,11 +103,10 @@
       false,                                                                   \
       "Print each message like this: %r receipt, %I id, %c receives, %s when " \
       "it was sent, %e reason of a dead letter, %q queue, %g message group, "  \
-      "%k key, %y type, %d time, %h headers, %n size of the body, %v "      \
+      "%k key, %y type, %d time, %h headers, %n size of the body, %v "         \
       "body, %% a percent sign; \\n \\t \\r \\0 \\\\ as in C." },              \
-        SWITCH("raw",                                                          \
-               "Print bytes as they are and whole also on a terminal; "        \
-               "without --format only the bodies, a line each.")
+        SWITCH("raw", "Print bytes as they are and whole also on a terminal; " \
+                      "without --format only the bodies, a line each.")
 
 static const option queue_create_options[] = {
     NAMESPACE,
@@ -124,8 +123,7 @@ static const option queue_alter_options[] = {
     { 0 },
 };
 
-static const option queue_ls_options[] = { NAMESPACE, WATCH_OPTIONS,
-                                           { 0 } };
+static const option queue_ls_options[] = { NAMESPACE, WATCH_OPTIONS, { 0 } };
 
 static const option queue_stats_options[] = {
     WHOSE,
@@ -166,7 +164,8 @@ static const option queue_send_options[] = {
 
 static const option queue_receive_options[] = {
     WHOSE,
-    COUNT_OPTION(NULL,
+    COUNT_OPTION(
+        NULL,
         "Receive at most this many, up to 1000.  Without it, one; with --exec "
         "without a limit."),
     { "wait", 'w', VALUE_DURATION, "TIME", NULL, NULL, false, false,
@@ -207,7 +206,8 @@ static const option queue_peek_options[] = {
 
 static const option queue_redrive_options[] = {
     WHOSE,
-    COUNT_OPTION(NULL, "At most this many; without it, all that are there now."),
+    COUNT_OPTION(NULL,
+                 "At most this many; without it, all that are there now."),
     { "rate", 0, VALUE_COUNT, "N", NULL, NULL, false, false,
       "At most this many a second." },
     SWITCH("dry-run", "Only tell how many it would be."),

@@ -171,8 +171,10 @@ static const option topic_tail_options[] = {
       "Without it, the last ten messages." },
     { "partition", 'p', VALUE_NUMBER, "N", NULL, NULL, false, false,
       "Look at this partition only." },
-    COUNT_OPTION(NULL, "The last N messages, after which --follow goes on.  With --from, end "
-                 "after this many."),
+    COUNT_OPTION(
+        NULL,
+        "The last N messages, after which --follow goes on.  With --from, end "
+        "after this many."),
     PRINTER_OPTIONS,
     CODEC_OPTION("auto native ce ce-json", "auto",
                  "How messages were written; auto tries leat's own form, then "
@@ -233,8 +235,10 @@ static const option consume_options[] = {
       "has failed." },
     { "until-idle", 0, VALUE_DURATION, "TIME", NULL, NULL, false, false,
       "End when nothing came for so long." },
-    COUNT_OPTION(NULL, "End when this many messages were printed or acknowledged, or became "
-      "dead letters: just as many, the others stay for the next."),
+    COUNT_OPTION(
+        NULL,
+        "End when this many messages were printed or acknowledged, or became "
+        "dead letters: just as many, the others stay for the next."),
     { "drain", 0, VALUE_DURATION, "TIME", "30s", NULL, false, false,
       "How long programs may go on after a signal." },
     PRINTER_OPTIONS,
@@ -417,15 +421,16 @@ const command topic_commands[] = {
       .max_args = 2,
       .arg_words = "@topic",
       .summary = "send a message, or one a line of stdin",
-      .text = "Without MESSAGE it reads lines and sends each, without its newline "
-              "and otherwise byte for byte.  Memory is bounded, whatever comes "
-              "in.  A message that is too large, or has no key where one is "
-              "expected, ends the sending; the error names its line, and what "
-              "came before it is sent.\n\n"
-              "At the end it says how many messages are persisted, failed and "
-              "unknown; with --output as a record on stdout.  Exits with 0 "
-              "when all are persisted, 76 when of some it is not known, and "
-              "otherwise by the first failure.",
+      .text =
+          "Without MESSAGE it reads lines and sends each, without its newline "
+          "and otherwise byte for byte.  Memory is bounded, whatever comes "
+          "in.  A message that is too large, or has no key where one is "
+          "expected, ends the sending; the error names its line, and what "
+          "came before it is sent.\n\n"
+          "At the end it says how many messages are persisted, failed and "
+          "unknown; with --output as a record on stdout.  Exits with 0 "
+          "when all are persisted, 76 when of some it is not known, and "
+          "otherwise by the first failure.",
       .options = topic_send_options,
       .examples = topic_send_examples,
       .run = run_topic_send,

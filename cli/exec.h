@@ -65,12 +65,12 @@ typedef struct held_place {
 typedef struct gate {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int64_t limit;           /* 0: none                                  */
-    int64_t begun, finished; /* for the limit: finished is part of begun */
+    int64_t limit;               /* 0: none                                  */
+    int64_t begun, finished;     /* for the limit: finished is part of begun */
     held_place held[GATE_HOLDS]; /* failed, perhaps for the last time    */
     size_t holding;
-    bool shut;               /* something went wrong: none may begin     */
-    bool stopping;           /* who waits leaves                         */
+    bool shut;     /* something went wrong: none may begin     */
+    bool stopping; /* who waits leaves                         */
 } gate;
 
 #define GATE(most)                                                             \

@@ -31,7 +31,7 @@ struct output {
     size_t *shown; /* indexes of the columns wanted, in their order */
     size_t shown_count;
     bool record, headers, color, tty, utc;
-    bool headed; /* the heading was written by a flush */
+    bool headed;         /* the heading was written by a flush */
     const char *prelude; /* before the first line; NULL: none */
     char form[8];
     cell *cells; /* row after row, count each */
@@ -58,7 +58,8 @@ static int find_column(const output *o, const char *name, size_t n)
 static int find_time(const output *o, const char *name, size_t n)
 {
     for (size_t i = 0; i < o->count; i++)
-        if (is_time(&o->columns[i]) && strncasecmp(o->columns[i].name, name, n) == 0 &&
+        if (is_time(&o->columns[i]) &&
+            strncasecmp(o->columns[i].name, name, n) == 0 &&
             o->columns[i].name[n] == '_')
             return (int)i;
     return -1;
@@ -248,8 +249,9 @@ char *humane_time(int64_t ms)
     static const struct {
         int64_t ms;
         char unit;
-    } units[] = { { 86400000, 'd' }, { 3600000, 'h' }, { 60000, 'm' },
-                  { 1000, 's' } };
+    } units[] = {
+        { 86400000, 'd' }, { 3600000, 'h' }, { 60000, 'm' }, { 1000, 's' }
+    };
     const char *sign = ms < 0 ? "-" : "";
     int64_t v = ms < 0 ? -ms : ms;
     if (v < 1000)

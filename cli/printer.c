@@ -39,12 +39,12 @@ static const column topic_columns[] = {
 };
 
 static const column received_columns[] = {
-    { "receipt", COLUMN_TEXT, false },   { "receives", COLUMN_COUNT, false },
-    { "sent", COLUMN_TIME, false },      { "body", COLUMN_TEXT, false },
-    { "error", COLUMN_TEXT, false },     { "id", COLUMN_TEXT, true },
-    { "queue", COLUMN_TEXT, true },      { "group", COLUMN_TEXT, true },
-    { "key", COLUMN_TEXT, true },        { "type", COLUMN_TEXT, true },
-    { "time", COLUMN_TIME, true },       { "reason", COLUMN_TEXT, true },
+    { "receipt", COLUMN_TEXT, false }, { "receives", COLUMN_COUNT, false },
+    { "sent", COLUMN_TIME, false },    { "body", COLUMN_TEXT, false },
+    { "error", COLUMN_TEXT, false },   { "id", COLUMN_TEXT, true },
+    { "queue", COLUMN_TEXT, true },    { "group", COLUMN_TEXT, true },
+    { "key", COLUMN_TEXT, true },      { "type", COLUMN_TEXT, true },
+    { "time", COLUMN_TIME, true },     { "reason", COLUMN_TEXT, true },
     { "headers", COLUMN_TEXT, true },
 };
 
@@ -71,8 +71,7 @@ static const struct {
                       "tpiIkydhnv%" },
     [PRINT_RECEIVED] = { received_columns,
                          sizeof received_columns / sizeof *received_columns,
-                         "%r\\n  %v\\n", "receipt\n  body",
-                         "qrcgseIkydhnv%" },
+                         "%r\\n  %v\\n", "receipt\n  body", "qrcgseIkydhnv%" },
     [PRINT_SEEN] = { seen_columns, sizeof seen_columns / sizeof *seen_columns,
                      "%I %c %v\\n", "id receives body", "qcgseIkydhnv%" },
 };
