@@ -297,8 +297,8 @@ void environment_hide(void);
 
 /* Printable: controls, bidi marks and what is not UTF-8 become \xNN. */
 char *printable(const char *s, size_t n);
-/* The same for a terminal: of what is longer than SHOWN_MAX bytes the beginning,
- * and how much is left out.  Malloced. */
+/* The same for a terminal: of what is longer than SHOWN_MAX bytes the
+ * beginning, and how much is left out.  Malloced. */
 enum { SHOWN_MAX = 2048 };
 char *shown_text(const char *s, size_t n);
 bool is_utf8(leat_bytes b);
@@ -402,8 +402,8 @@ char *home_path(const char *variable, const char *below_home, const char *rest);
 char *slurp(int fd, size_t limit, size_t *n);
 
 /* The signal that asked us to stop, or 0.  The second one ends us at once, and
- * the first where nobody looks for it: signals_ask is false.  last_words, unless
- * NULL, runs before, inside the signal's handler. */
+ * the first where nobody looks for it: signals_ask is false.  last_words,
+ * unless NULL, runs before, inside the signal's handler. */
 extern volatile sig_atomic_t stop_signal;
 extern volatile sig_atomic_t signals_ask;
 extern void (*volatile last_words)(void);

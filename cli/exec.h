@@ -41,8 +41,8 @@ char *ran_reason(const ran *r);
  * NULL: none.  Borrowed from c. */
 char **program_get(cli *c);
 
-/* 0, or an exit code where there is no such program, and said: `nothing` is what
- * was not done. */
+/* 0, or an exit code where there is no such program, and said: `nothing` is
+ * what was not done. */
 int program_check(char **program, const char *nothing);
 
 /* Kill all that run; may be called by a signal's handler. */
@@ -83,8 +83,8 @@ typedef struct gate {
  * are held; NULL: they are not. */
 bool gate_enter(gate *g, const gate_key *key);
 void gate_leave(gate *g, bool finished);
-/* Instead of leaving: it failed, and whether that was the last time is not known
- * yet. */
+/* Instead of leaving: it failed, and whether that was the last time is not
+ * known yet. */
 void gate_hold(gate *g, const gate_key *key);
 /* Let go of places that are held in vain; to be called now and then. */
 void gate_sweep(gate *g);

@@ -1,8 +1,8 @@
 /*
  * told.c: what was said about a server once is not said with every command.
  *
- *   $XDG_STATE_HOME/leat/told   a line each: a hash of the server's URL, without
- *                               its secrets, and of what was said
+ *   $XDG_STATE_HOME/leat/told   a line each: a hash of the server's URL,
+ *                               without secrets, and of what was said
  *
  * With MAX_TOLD lines it starts anew, and then things are said once more, as
  * they are where the file cannot be written.
