@@ -106,7 +106,7 @@ int run_stream_ls(cli *c)
                               : NULL;
     if (client)
         code = list_streams(c, client, out);
-    leat_client_close(client);
+    client_close(c, client);
     return output_end(out, code);
 }
 
@@ -154,7 +154,7 @@ static int run_view(cli *c, const column *columns, size_t n, bool record,
     else if (client)
         code = stream_fail(client, c->args[0], &err);
     leat_stream_info_free(s);
-    leat_client_close(client);
+    client_close(c, client);
     return output_end(out, code);
 }
 

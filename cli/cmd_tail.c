@@ -54,8 +54,10 @@ static bool may_go_on(cli *c, leat_error *err, bool *said)
 static int print_all(cli *c, leat_browse *b, printer *p, bool is_stream,
                      leat_error *err)
 {
-    int64_t count = value_count(c, "count"), n = 0;
     bool follow = value_on(c, "follow"), said = false;
+    /* Who follows from the last few goes on after them. */
+    bool endless = follow && !value_text(c, "from");
+    int64_t count = endless ? 0 : value_count(c, "count"), n = 0;
     int code = 0;
     while (code == 0 && !stop_signal && (count == 0 || n < count)) {
         leat_seen s;

@@ -212,7 +212,7 @@ int run_topic_ls(cli *c)
     if (!good)
         output_drop(out);
     leat_names_free(n);
-    leat_client_close(client);
+    client_close(c, client);
     return code ? code : shown;
 }
 
@@ -231,14 +231,14 @@ static const column info_columns[] = {
     { "rate", COLUMN_REAL, false },
     { "dead", COLUMN_COUNT, false },
     { "delayed", COLUMN_COUNT, false },
-    { "max_age_ms", COLUMN_COUNT, false },
+    { "max_age_ms", COLUMN_MS, false },
     { "max_entries", COLUMN_COUNT, false },
     { "cap", COLUMN_COUNT, false },
     { "lossy_maxlen", COLUMN_COUNT, false },
     { "forget", COLUMN_TEXT, false },
     { "abandoned", COLUMN_TEXT, false },
-    { "abandoned_ms", COLUMN_COUNT, false },
-    { "large_body", COLUMN_COUNT, false },
+    { "abandoned_ms", COLUMN_MS, false },
+    { "large_body", COLUMN_BYTES, false },
     { "first", COLUMN_TEXT, false },
     { "last", COLUMN_TEXT, false },
     { "id", COLUMN_TEXT, false },
@@ -337,7 +337,7 @@ int run_topic_info(cli *c)
         output_drop(out);
     }
     leat_topic_info_free(t);
-    leat_client_close(client);
+    client_close(c, client);
     return code;
 }
 

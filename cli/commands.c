@@ -26,6 +26,10 @@ const option global_options[] = {
       "executed logged synced replicated outbox", true, false,
       "What an acknowledgement must mean, see leat-urls(7): executed, logged, "
       "synced, replicated or outbox.  A server that gives less is refused." },
+    { "allow-eviction", 0, VALUE_NONE, NULL, NULL, NULL, true, false,
+      "Write also to a server that may evict messages when its memory is full "
+      "(maxmemory-policy other than noeviction).  Without it such a server is "
+      "refused by all commands that write." },
     { "cafile", 0, VALUE_FILE, "FILE", NULL, NULL, true, false,
       "With rediss://, trust the authorities in this file instead of the "
       "system's." },
@@ -80,6 +84,8 @@ static const option down_options[] = {
       "The directory that 'leat up' was given." },
     { 0 },
 };
+
+static const option status_options[] = { WATCH_OPTIONS, { 0 } };
 
 static const option ping_options[] = {
     { "count", 'c', VALUE_COUNT, "N", "5", NULL, false, false,
@@ -238,7 +244,8 @@ static const command server_commands[] = {
               "already, this says so and succeeds.",
       .options = up_options,
       .examples = up_examples,
-      .run = run_up },
+      .run = run_up,
+      .stops = true },
     { .noun = "down",
       .aliases = "stop",
       .args = "",
@@ -248,7 +255,8 @@ static const command server_commands[] = {
               "Where nothing runs, this says so and succeeds.",
       .options = down_options,
       .examples = down_examples,
-      .run = run_down },
+      .run = run_down,
+      .stops = true },
     { .noun = "status",
       .aliases = "info",
       .args = "",
@@ -265,8 +273,10 @@ static const command server_commands[] = {
               "needs, warnings say what to change.  Exits with 78 when a "
               "durability is set, by --durability or in the URL, that the "
               "server does not give.",
+      .options = status_options,
       .examples = status_examples,
-      .run = run_status },
+      .run = run_status,
+      .looks = true },
     { .noun = "ping",
       .args = "",
       .summary = "measure the round trip to the server",
@@ -275,7 +285,9 @@ static const command server_commands[] = {
               "answered.",
       .options = ping_options,
       .examples = ping_examples,
-      .run = run_ping },
+      .run = run_ping,
+      .stops = true,
+      .looks = true },
     { .noun = "acl",
       .args = "[ROLE]",
       .max_args = 1,
@@ -314,7 +326,8 @@ static const command server_commands[] = {
               "removed.",
       .options = demo_options,
       .examples = demo_examples,
-      .run = run_demo },
+      .run = run_demo,
+      .stops = true },
     { .noun = "context",
       .verb = "ls",
       .aliases = "list",
@@ -408,6 +421,7 @@ static const command help_commands[] = {
       .summary = "",
       .text = "",
       .run = run_complete,
+      .looks = true,
       .hidden = true },
     { .noun = "__man",
       .args = "[PAGE]",

@@ -21,6 +21,38 @@ extern const command topic_commands[], group_commands[], dlq_commands[],
             "Tell what would be done, and change nothing."                     \
     }
 
+/* Of commands that make messages. */
+#define HEADER_OPTION(help)                                                    \
+    {                                                                          \
+        "header", 'H', VALUE_LIST, "NAME:VALUE", NULL, NULL, false, false,     \
+            help "; may be repeated."                                          \
+    }
+
+/* So many messages; its letter is always the same. */
+#define COUNT_OPTION(initial, help)                                            \
+    {                                                                          \
+        "count", 'n', VALUE_COUNT, "N", initial, NULL, false, false, help      \
+    }
+
+/* Of commands that look: watch.c. */
+#define WATCH_OPTIONS                                                          \
+    { "watch", 'w',   VALUE_NONE,                                              \
+      NULL,    NULL,  NULL,                                                    \
+      false,   false, "Look again and again, until a signal." },               \
+    {                                                                          \
+        "interval", 'i', VALUE_DURATION, "TIME", "2s", NULL, false, false,     \
+            "How often --watch looks."                                         \
+    }
+
+/* Of commands that run a program for each message. */
+#define EXEC_OPTION                                                            \
+    {                                                                          \
+        "exec", 'e', VALUE_PROGRAM, "CMD", NULL, NULL, false, false,           \
+            "Run this program for each message.  Its arguments stand behind "  \
+            "--, and all words before that are leat's; without --exec the "    \
+            "program itself stands behind --.  No shell is involved."          \
+    }
+
 /* How messages are printed: of tail, and of consume without a program. */
 #define PRINTER_OPTIONS(place)                                                 \
     { "format",                                                                \
@@ -36,8 +68,8 @@ extern const command topic_commands[], group_commands[], dlq_commands[],
       "\\n \\t \\r \\0 \\\\ as in C." },                                       \
     {                                                                          \
         "raw", 0, VALUE_NONE, NULL, NULL, NULL, false, false,                  \
-            "Print bytes as they are also on a terminal; without --format "    \
-            "only the bodies, a line each."                                    \
+            "Print bytes as they are and whole also on a terminal; without "   \
+            "--format only the bodies, a line each."                           \
     }
 
 /* What is sent, by topic send and stream add. */
@@ -64,15 +96,7 @@ extern const command topic_commands[], group_commands[], dlq_commands[],
           false,                                                               \
           false,                                                               \
           "Send the whole of this file as one message; - is stdin." },         \
-        { "header",                                                            \
-          'H',                                                                 \
-          VALUE_LIST,                                                          \
-          "NAME:VALUE",                                                        \
-          NULL,                                                                \
-          NULL,                                                                \
-          false,                                                               \
-          false,                                                               \
-          "Give every message this header; may be repeated." },                \
+        HEADER_OPTION("Give every message this header"),                       \
         { "type", 't',   VALUE_TEXT,                                           \
           "TYPE", NULL,  NULL,                                                 \
           false,  false, "The type of every message." },                       \

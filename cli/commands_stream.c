@@ -8,8 +8,11 @@
 static const option ls_options[] = {
     { "all", 'a', VALUE_NONE, NULL, NULL, NULL, false, false,
       "Also those that leat keeps for its topics, named leat:..." },
+    WATCH_OPTIONS,
     { 0 },
 };
+
+static const option look_options[] = { WATCH_OPTIONS, { 0 } };
 
 static const option add_options[] = {
     MESSAGE_OPTIONS("The key of every message."),
@@ -29,9 +32,9 @@ static const option tail_options[] = {
     { "from", 0, VALUE_TEXT, "WHERE", NULL, NULL, false, false,
       "Where to begin: start, end, a time ago such as 10m, or an id MS-SEQ.  "
       "Without it, the last ten entries." },
-    { "count", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
-      "End after this many messages.  Without --from, those of the last N "
-      "entries." },
+    COUNT_OPTION(NULL, "The messages of the last N entries, after which "
+                       "--follow goes on.  With --from, end after this many "
+                       "messages."),
     PRINTER_OPTIONS(PLACE),
     CODEC_OPTION("auto native ce ce-json fields", "auto",
                  "How messages were written; auto tries leat's own form, then "
@@ -43,8 +46,7 @@ static const option consume_options[] = {
     { "group", 'g', VALUE_GROUP, "GROUP", NULL, NULL, false, false,
       "The group of the server to read by, which is made where there is "
       "none." },
-    { "exec", 'e', VALUE_PROGRAM, "CMD", NULL, NULL, false, false,
-      "Run this program for each message.  No shell is involved." },
+    EXEC_OPTION,
     { "concurrency", 'c', VALUE_COUNT, "N", "1", NULL, false, false,
       "How many messages are worked on at once." },
     { "from", 0, VALUE_TEXT, "WHERE", "start", NULL, false, false,
@@ -69,8 +71,8 @@ static const option consume_options[] = {
       "has failed." },
     { "until-idle", 0, VALUE_DURATION, "TIME", NULL, NULL, false, false,
       "End when nothing came for so long." },
-    { "count", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
-      "End after this many messages were printed, acknowledged or given up." },
+    COUNT_OPTION(NULL, "End when this many messages were printed, "
+                       "acknowledged or given up."),
     { "drain", 0, VALUE_DURATION, "TIME", "30s", NULL, false, false,
       "How long programs may go on after a signal." },
     PRINTER_OPTIONS(PLACE),
@@ -118,6 +120,7 @@ static const example consume_examples[] = {
 
 static const example groups_examples[] = {
     { "leat stream groups events", "what is pending, and how far behind" },
+    { "leat stream groups events --watch", "the same, every two seconds" },
     { 0 },
 };
 
@@ -140,7 +143,8 @@ const command stream_commands[] = {
               "that this user may not read, only the name is shown.",
       .options = ls_options,
       .examples = ls_examples,
-      .run = run_stream_ls },
+      .run = run_stream_ls,
+      .looks = true },
     { .noun = "stream",
       .verb = "info",
       .aliases = "show describe",
@@ -151,7 +155,9 @@ const command stream_commands[] = {
       .summary = "show what a stream holds",
       .text = "'added' is how many entries there ever were, as far as the "
               "server knows it.",
-      .run = run_stream_info },
+      .options = look_options,
+      .run = run_stream_info,
+      .looks = true },
     { .noun = "stream",
       .verb = "add",
       .aliases = "send publish produce",
@@ -167,11 +173,12 @@ const command stream_commands[] = {
               "line, and what came before it is added.\n\n"
               "At the end it says how many messages are persisted, failed and "
               "unknown; with --output as a record on stdout.  Exits with 0 "
-              "when all are persisted, 75 when of some it is not known, and "
+              "when all are persisted, 76 when of some it is not known, and "
               "otherwise by the first failure.",
       .options = add_options,
       .examples = add_examples,
-      .run = run_stream_add },
+      .run = run_stream_add,
+      .stops = true },
     { .noun = "stream",
       .verb = "tail",
       .aliases = "cat read",
@@ -188,11 +195,13 @@ const command stream_commands[] = {
               "is no message is shown with its fields and the reason.",
       .options = tail_options,
       .examples = tail_examples,
-      .run = run_stream_tail },
+      .run = run_stream_tail,
+      .looks = true,
+      .stops = true },
     { .noun = "stream",
       .verb = "consume",
       .aliases = "work",
-      .args = "NAME -g GROUP [--exec CMD [ARGS...]]",
+      .args = "NAME -g GROUP [--exec CMD] [-- ARGS...]",
       .min_args = 1,
       .max_args = 1,
       .arg_words = "@stream",
@@ -220,6 +229,7 @@ const command stream_commands[] = {
       .options = consume_options,
       .examples = consume_examples,
       .run = run_stream_consume,
+      .stops = true,
       .rest = true },
     { .noun = "stream",
       .verb = "groups",
@@ -233,8 +243,10 @@ const command stream_commands[] = {
               "what was not handed out yet; the server knows it from Redis 7 "
               "on, and not after entries in between were deleted.  'consumers' "
               "counts names, of the living and the dead.",
+      .options = look_options,
       .examples = groups_examples,
-      .run = run_stream_groups },
+      .run = run_stream_groups,
+      .looks = true },
     { .noun = "stream",
       .verb = "rm",
       .aliases = "remove delete",

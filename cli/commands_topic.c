@@ -98,9 +98,12 @@ static const option topic_alter_options[] = {
     { 0 },
 };
 
+static const option topic_ls_options[] = { WATCH_OPTIONS, { 0 } };
+
 static const option topic_info_options[] = {
     { "by-partition", 'p', VALUE_NONE, NULL, NULL, NULL, false, false,
       "Print a row for each partition." },
+    WATCH_OPTIONS,
     { 0 },
 };
 
@@ -131,8 +134,10 @@ static const option topic_tail_options[] = {
       "Without it, the last ten messages." },
     { "partition", 'p', VALUE_NUMBER, "N", NULL, NULL, false, false,
       "Look at this partition only." },
-    { "count", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
-      "End after this many messages.  Without --from, the last N." },
+    COUNT_OPTION(
+        NULL,
+        "The last N messages, after which --follow goes on.  With --from, end "
+        "after this many."),
     PRINTER_OPTIONS("%t topic, %p partition, %i position"),
     CODEC_OPTION("auto native ce ce-json", "auto",
                  "How messages were written; auto tries leat's own form, then "
@@ -162,9 +167,7 @@ static const option topic_trim_options[] = {
 static const option consume_options[] = {
     { "group", 'g', VALUE_GROUP, "GROUP", NULL, NULL, false, false,
       "The group to join; its members share the partitions." },
-    { "exec", 'e', VALUE_REST, "CMD", NULL, NULL, false, false,
-      "Run this program for each message; all words behind it are its "
-      "arguments.  No shell is involved." },
+    EXEC_OPTION,
     { "concurrency", 'c', VALUE_COUNT, "N", "1", NULL, false, false,
       "How many messages are worked on at once." },
     { "order", 0, VALUE_CHOICE, "WHAT", NULL, "partition key none", false,
@@ -195,9 +198,10 @@ static const option consume_options[] = {
       "has failed." },
     { "until-idle", 0, VALUE_DURATION, "TIME", NULL, NULL, false, false,
       "End when nothing came for so long." },
-    { "count", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
-      "End after this many messages were printed or acknowledged, or became "
-      "dead letters." },
+    COUNT_OPTION(
+        NULL,
+        "End when this many messages were printed or acknowledged, or became "
+        "dead letters: just as many, the others stay for the next."),
     { "drain", 0, VALUE_DURATION, "TIME", "30s", NULL, false, false,
       "How long programs may go on after a signal." },
     PRINTER_OPTIONS("%t topic, %p partition, %i position"),
@@ -240,7 +244,8 @@ static const example topic_info_examples[] = {
 };
 
 static const example topic_send_examples[] = {
-    { "echo hello | leat topic send orders", "one message" },
+    { "leat topic send orders hello -k ann -H source:web", "one message" },
+    { "seq 1000 | leat topic send orders", "a message a line" },
     { "leat topic send orders -K , <orders.csv",
       "a message a line, the key before the first comma" },
     { "echo wake up | leat topic send alarms --delay 90s",
@@ -254,6 +259,8 @@ static const example topic_send_examples[] = {
 
 static const example topic_tail_examples[] = {
     { "leat topic tail orders -f", "the last ten, and what comes" },
+    { "leat topic tail orders -fn 1", "the last one, and what comes" },
+    { "leat topic tail orders -f --from end -n 1", "wait for the next" },
     { "leat topic tail orders --from 10m --format '%p %i %k %v\\n'",
       "what came in the last ten minutes" },
     { "leat topic tail orders --from start -o ndjson",
@@ -268,8 +275,10 @@ static const example topic_rm_examples[] = {
 };
 
 static const example consume_examples[] = {
-    { "leat consume orders -g billing --exec ./bill --quiet",
-      "run './bill --quiet' for each message, its body on stdin" },
+    { "leat consume orders -g billing --exec ./bill",
+      "run './bill' for each message, its body on stdin" },
+    { "leat consume orders -g billing --exec ./bill --count 5 -- --dry",
+      "five messages: --count is leat's, './bill --dry' is run" },
     { "leat consume orders -g billing -c 8 --order key -- python3 bill.py",
       "eight at once, messages of one key one after another" },
     { "leat consume orders -g mail --max-attempts 3 --backoff fixed:10s "
@@ -331,8 +340,10 @@ const command topic_commands[] = {
       .args = "",
       .summary = "list the topics",
       .text = "With partitions, messages in the log, and groups.",
+      .options = topic_ls_options,
       .examples = topic_ls_examples,
-      .run = run_topic_ls },
+      .run = run_topic_ls,
+      .looks = true },
     { .noun = "topic",
       .verb = "info",
       .aliases = "show describe",
@@ -347,7 +358,8 @@ const command topic_commands[] = {
               "that a removal is under way, or was cut off.",
       .options = topic_info_options,
       .examples = topic_info_examples,
-      .run = run_topic_info },
+      .run = run_topic_info,
+      .looks = true },
     { .noun = "topic",
       .verb = "rm",
       .aliases = "remove delete",
@@ -367,23 +379,25 @@ const command topic_commands[] = {
     { .noun = "topic",
       .verb = "send",
       .aliases = "publish produce",
-      .args = "NAME",
+      .args = "NAME [MESSAGE]",
       .min_args = 1,
-      .max_args = 1,
+      .max_args = 2,
       .arg_words = "@topic",
-      .summary = "send messages, one a line of stdin",
-      .text = "Reads lines and sends each as one message, without its newline "
-              "and otherwise byte for byte.  Memory is bounded, whatever comes "
-              "in.  A message that is too large, or has no key where one is "
-              "expected, ends the sending; the error names its line, and what "
-              "came before it is sent.\n\n"
-              "At the end it says how many messages are persisted, failed and "
-              "unknown; with --output as a record on stdout.  Exits with 0 "
-              "when all are persisted, 75 when of some it is not known, and "
-              "otherwise by the first failure.",
+      .summary = "send a message, or one a line of stdin",
+      .text =
+          "Without MESSAGE it reads lines and sends each, without its newline "
+          "and otherwise byte for byte.  Memory is bounded, whatever comes "
+          "in.  A message that is too large, or has no key where one is "
+          "expected, ends the sending; the error names its line, and what "
+          "came before it is sent.\n\n"
+          "At the end it says how many messages are persisted, failed and "
+          "unknown; with --output as a record on stdout.  Exits with 0 "
+          "when all are persisted, 76 when of some it is not known, and "
+          "otherwise by the first failure.",
       .options = topic_send_options,
       .examples = topic_send_examples,
-      .run = run_topic_send },
+      .run = run_topic_send,
+      .stops = true },
     { .noun = "topic",
       .verb = "tail",
       .aliases = "cat read",
@@ -402,10 +416,12 @@ const command topic_commands[] = {
               "reason.",
       .options = topic_tail_options,
       .examples = topic_tail_examples,
-      .run = run_topic_tail },
+      .run = run_topic_tail,
+      .stops = true,
+      .looks = true },
     { .noun = "consume",
       .aliases = "work",
-      .args = "TOPIC -g GROUP [--exec CMD [ARGS...]]",
+      .args = "TOPIC -g GROUP [--exec CMD] [-- ARGS...]",
       .min_args = 1,
       .max_args = 1,
       .arg_words = "@topic",
@@ -437,6 +453,7 @@ const command topic_commands[] = {
       .options = consume_options,
       .examples = consume_examples,
       .run = run_consume,
+      .stops = true,
       .rest = true },
     { 0 },
 };

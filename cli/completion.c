@@ -276,7 +276,6 @@ static void offer_value(typing *t, const option *o)
         offer_queues(t);
         break;
     case VALUE_FILE:
-    case VALUE_REST:
     case VALUE_PROGRAM:
         puts(":files");
         break;
@@ -418,7 +417,6 @@ static void pass_word(typing *t, const char *word)
 static void keep(typing *t, const option *o, const char *text)
 {
     value *v = value_find(t->c, o->name);
-    t->rest = o->kind == VALUE_REST || o->kind == VALUE_PROGRAM;
     t->pending = NULL;
     if (!v || v->option != o)
         return;

@@ -24,6 +24,7 @@ struct printer {
     bool plain;  /* the format is ours: more may be said on a line */
     bool escape; /* what a terminal could take for a command       */
     bool utc, array;
+    bool headed, color; /* lines get a heading */
     output *rows;
     leat_json *json;
     uint64_t count;
@@ -46,13 +47,13 @@ static const column stream_columns[] = {
 };
 
 static const column received_columns[] = {
-    { "receipt", COLUMN_TEXT, false },   { "receives", COLUMN_COUNT, false },
-    { "sent", COLUMN_TIME, false },      { "body", COLUMN_TEXT, false },
-    { "error", COLUMN_TEXT, false },     { "id", COLUMN_TEXT, true },
-    { "queue", COLUMN_TEXT, true },      { "group", COLUMN_TEXT, true },
-    { "key", COLUMN_TEXT, true },        { "type", COLUMN_TEXT, true },
-    { "time", COLUMN_TIME, true },       { "reason", COLUMN_TEXT, true },
-    { "attributes", COLUMN_TEXT, true },
+    { "receipt", COLUMN_TEXT, false }, { "receives", COLUMN_COUNT, false },
+    { "sent", COLUMN_TIME, false },    { "body", COLUMN_TEXT, false },
+    { "error", COLUMN_TEXT, false },   { "id", COLUMN_TEXT, true },
+    { "queue", COLUMN_TEXT, true },    { "group", COLUMN_TEXT, true },
+    { "key", COLUMN_TEXT, true },      { "type", COLUMN_TEXT, true },
+    { "time", COLUMN_TIME, true },     { "reason", COLUMN_TEXT, true },
+    { "headers", COLUMN_TEXT, true },
 };
 
 /* The same without a receipt. */
@@ -62,26 +63,28 @@ static const column seen_columns[] = {
     { "error", COLUMN_TEXT, false }, { "queue", COLUMN_TEXT, true },
     { "group", COLUMN_TEXT, true },  { "key", COLUMN_TEXT, true },
     { "type", COLUMN_TEXT, true },   { "time", COLUMN_TIME, true },
-    { "reason", COLUMN_TEXT, true }, { "attributes", COLUMN_TEXT, true },
+    { "reason", COLUMN_TEXT, true }, { "headers", COLUMN_TEXT, true },
 };
 
 static const struct {
     const column *columns;
     size_t count;
-    const char *line;  /* the format on a terminal */
-    const char *items; /* of a format              */
+    const char *line;    /* the format on a terminal */
+    const char *heading; /* of that                  */
+    const char *items;   /* of a format              */
 } kinds[] = {
     [PRINT_TOPIC] = { topic_columns,
                       sizeof topic_columns / sizeof *topic_columns,
-                      "%p %i %k %v\\n", "tpiIkydhnv%" },
+                      "%p %i %k %v\\n", "partition position key body",
+                      "tpiIkydhnv%" },
     [PRINT_STREAM] = { stream_columns,
                        sizeof stream_columns / sizeof *stream_columns,
-                       "%i %k %v\\n", "tiIkydhnv%" },
+                       "%i %k %v\\n", "position key body", "tiIkydhnv%" },
     [PRINT_RECEIVED] = { received_columns,
                          sizeof received_columns / sizeof *received_columns,
-                         "%r\\n  %v\\n", "qrcgseIkydhnv%" },
+                         "%r\\n  %v\\n", "receipt\n  body", "qrcgseIkydhnv%" },
     [PRINT_SEEN] = { seen_columns, sizeof seen_columns / sizeof *seen_columns,
-                     "%I %c %v\\n", "qcgseIkydhnv%" },
+                     "%I %c %v\\n", "id receives body", "qcgseIkydhnv%" },
 };
 
 /* ---- lines ------------------------------------------------------------ */
@@ -94,7 +97,7 @@ static void put_bytes(const printer *p, leat_bytes b)
         fwrite(b.p, 1, b.n, stdout);
         return;
     }
-    char *s = printable(b.p, b.n);
+    char *s = shown_text(b.p, b.n);
     fputs(s, stdout);
     free(s);
 }
@@ -391,7 +394,7 @@ static void json_message(printer *p, const leat_msg *m)
     else
         leat_json_null(j, "time");
     free(time);
-    json_pairs(j, is_read(p) ? "headers" : "attributes", m);
+    json_pairs(j, "headers", m);
     if (m->body.n == 0)
         leat_json_str(j, "data", "");
     else
@@ -487,6 +490,8 @@ printer *printer_open(cli *c, print_kind what, int *code)
     p->format = format ? format : raw ? "%v\\n" : kinds[what].line;
     p->plain = !format && !raw;
     p->escape = !raw && tty;
+    p->headed = p->plain && p->shape == LINES && !value_on(c, "no-headers");
+    p->color = c->color_out;
     p->utc = value_on(c, "utc");
     p->array = form && strcmp(form, "json") == 0;
     leat_error err = { 0 };
@@ -510,9 +515,17 @@ static int arrived(void)
     return errno == EPIPE ? EXIT_SIGNAL + SIGPIPE : EXIT_IO;
 }
 
+static void put_heading(const printer *p)
+{
+    printf("%s%s%s\n", p->color ? "\033[1m" : "", kinds[p->what].heading,
+           p->color ? "\033[0m" : "");
+}
+
 int printer_put(printer *p, const sighting *m)
 {
     int code = 0;
+    if (p->headed && p->count == 0)
+        put_heading(p);
     if (p->shape == OBJECTS)
         code = put_object(p, m);
     else if (p->shape == ROWS)

@@ -21,7 +21,7 @@ bool is_redowl(cli *c);
 /* False with *code, and said.  `care`: also give back what expires and move
  * dead letters, as one does who stays. */
 bool opened_open(cli *c, opened *q, bool care, int *code);
-void opened_close(opened *q);
+void opened_close(cli *c, opened *q);
 
 /* Say why a call on the queue failed; one that is not there gets a hint of
  * those that are, and a receipt that is stale is a negative answer. */
@@ -45,7 +45,7 @@ int queue_done(cli *c, const char *done, bool dry, const char *remark);
 
 typedef struct working {
     cli *c;
-    char **program, *by_name[2];
+    char **program;
     int64_t max_ms, retry_ms;
     const char *stream; /* whose messages they are; NULL: of queues */
     leat_retry retry;   /* of a stream                              */

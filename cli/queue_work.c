@@ -22,15 +22,8 @@ bool working_init(cli *c, working *w, int64_t limit, int *code)
                                     ? value_ms(c, "retry-delay")
                                     : 0,
                     .gate = GATE(limit) };
-    w->program = program_get(c, w->by_name);
-    *code = 0;
-    if (w->program && !program_exists(w->program[0]))
-        *code = fail(EXIT_USAGE,
-                     strpbrk(w->program[0], " |;<>&$")
-                         ? "no shell is involved: its arguments are words of "
-                           "their own, or it is sh -c '...'"
-                         : "nothing was received",
-                     "--exec: there is no program '%s'", w->program[0]);
+    w->program = program_get(c);
+    *code = w->program ? program_check(w->program, "nothing was received") : 0;
     return *code == 0;
 }
 
@@ -139,7 +132,7 @@ leat_verdict working_handle(leat_ctx *x, void *arg)
 {
     working *w = arg;
     sighting m = seen(w, x);
-    if (!gate_enter(&w->gate))
+    if (!gate_enter(&w->gate, NULL))
         return LEAT_RELEASE;
     leat_verdict v = w->printer ? print(w, &m) : run_program(w, x, &m);
     bool again = v == LEAT_RELEASE || (w->stream && v == LEAT_NACK);

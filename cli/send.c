@@ -36,7 +36,7 @@ static char *called(const sending *s)
     const char *file = value_text(s->c, "file");
     if (s->c->arg_count > 1)
         return copy("the message");
-    return file ? copy(file)
+    return file ? copy(strcmp(file, "-") == 0 ? "stdin" : file)
                 : format("%s %lld", s->in.end ? "line" : "message",
                          (long long)s->in.count);
 }
@@ -163,7 +163,7 @@ static int judge(sending *s, int code)
     }
     free(what);
     if (s->unknown)
-        return EXIT_TRY_AGAIN;
+        return EXIT_UNKNOWN;
     if (code == 0 && stop_signal)
         code = EXIT_SIGNAL + stop_signal;
     return code ? code : shown;
@@ -199,11 +199,8 @@ static int check_words(cli *c)
     if (arg && file)
         return fail(EXIT_USAGE, NULL,
                     "a message and --file do not go together");
-    if (file && (value_on(c, "null") || value_text(c, "key-delimiter")))
-        return fail(EXIT_USAGE, NULL,
-                    "--file sends the whole file: neither --null nor "
-                    "--key-delimiter go with it");
-    if (arg && (value_on(c, "null") || value_text(c, "key-delimiter")))
+    if ((arg || file) &&
+        (value_on(c, "null") || value_text(c, "key-delimiter")))
         return fail(EXIT_USAGE, NULL,
                     "one message is sent: neither --null nor --key-delimiter "
                     "go with it");
@@ -223,7 +220,7 @@ static int open_input(sending *s)
 static int get_model(sending *s)
 {
     cli *c = s->c;
-    int code = header_list_get(c, "header", ':', &s->headers);
+    int code = header_list_get(c, &s->headers);
     s->delimiter = value_text(c, "key-delimiter");
     s->model = (leat_msg){
         .key = leat_str(value_text(c, "key")),

@@ -106,7 +106,7 @@ def produces(p, user):
 def consumes(p, user):
     p.run(user, "consume", "t", "-g", "g", "--from", "start", "-n", "4",
           "--max-attempts", "2", "--backoff", "fixed:10ms", "--until-idle",
-          "5s", "--exec", "sh", "-c", "read x; test $x != bad")
+          "5s", "--", "sh", "-c", "read x; test $x != bad")
     p.run(user, "topic", "tail", "t", "--from", "start", "-n", "1")
     got = p.run(user, "queue", "receive", "q", "-o", "json")
     receipt = json.loads(got.out)[0]["receipt"]
