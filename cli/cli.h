@@ -26,7 +26,8 @@ enum {
     EXIT_UNAVAILABLE = 69, /* the server cannot be reached or refuses    */
     EXIT_BUG = 70,         /* our mistake                                */
     EXIT_IO = 74,          /* the operating system failed a call         */
-    EXIT_TRY_AGAIN = 75,   /* timeout, or the outcome is unknown         */
+    EXIT_TRY_AGAIN = 75,   /* not done, and it may succeed later         */
+    EXIT_UNKNOWN = 76,     /* perhaps done: the answer was lost          */
     EXIT_DENIED = 77,      /* credentials or rights                      */
     EXIT_CONFIG = 78,      /* a configuration file, variable or server   */
     EXIT_SIGNAL = 128      /* plus the number of the signal              */
@@ -47,9 +48,7 @@ typedef enum value_kind {
     VALUE_GROUP,   /* the name of a group of the topic           */
     VALUE_QUEUE,   /* the name of a queue                        */
     VALUE_LIST,    /* may be given again: texts split by newlines */
-    VALUE_REST,    /* a program: it and all words after it       */
-    VALUE_PROGRAM  /* the same, but options of the command that stand */
-                   /* between the program and its words are ours      */
+    VALUE_PROGRAM  /* its arguments are the words behind --       */
 } value_kind;
 
 typedef struct option {
@@ -84,6 +83,8 @@ typedef struct command {
     const example *examples;
     int (*run)(struct cli *c);
     bool hidden; /* our own use: not shown                     */
+    bool stops;  /* ends by itself at a signal                 */
+    bool looks;  /* changes nothing: also where the server evicts */
     bool rest;   /* the words after -- are a program's         */
 } command;
 
@@ -134,14 +135,20 @@ typedef struct cli {
     const group *group;     /* a group without its verb */
     char **args;
     int arg_count;
-    char **rest; /* a program and its arguments, NULL after the last */
+    char **rest; /* the words behind --, NULL after the last; [-1] is free */
     int rest_count;
+    bool dashes; /* there was a -- */
     value values[MAX_VALUES];
     int value_count;
     bool help;
     char **words;          /* copies of our arguments */
     struct config *config; /* loaded by settings_load */
     bool color_out, color_err;
+
+    /* With --watch. */
+    bool watching, headed; /* the heading was written in a round before */
+    char *prelude;         /* clears the screen; NULL: there is none    */
+    leat_client *kept;     /* from round to round                       */
 } cli;
 
 bool settings_load(cli *c, int *code);
@@ -260,7 +267,12 @@ void hint(const char *fmt, ...) LEAT_PRINTF(1, 2);
 
 void report_style(bool color, bool quiet, int verbose);
 bool report_quiet(void);
+bool report_verbose(void);
 leat_logger report_logger(void);
+
+/* Was this said about that server, in a run before?  If not, it is now
+ * (told.c). */
+bool told_before(const char *server, const char *what);
 
 /* Never print this text again: it becomes *** in every report. */
 void secret_add(const char *text, size_t n);
@@ -285,6 +297,10 @@ void environment_hide(void);
 
 /* Printable: controls, bidi marks and what is not UTF-8 become \xNN. */
 char *printable(const char *s, size_t n);
+/* The same for a terminal: of what is longer than SHOWN_MAX bytes the
+ * beginning, and how much is left out.  Malloced. */
+enum { SHOWN_MAX = 2048 };
+char *shown_text(const char *s, size_t n);
 bool is_utf8(leat_bytes b);
 /* The columns that printable text takes. */
 int columns_of(const char *s);
@@ -296,7 +312,9 @@ typedef enum column_kind {
     COLUMN_COUNT,
     COLUMN_ID, /* a number that is a name: a process, a protocol */
     COLUMN_BYTES,
-    COLUMN_REAL, /* three decimals */
+    COLUMN_REAL,    /* three decimals */
+    COLUMN_MS,      /* how long, as a number of milliseconds ...       */
+    COLUMN_SECONDS, /* ... or of seconds; the name ends with the unit */
     COLUMN_BOOL,
     COLUMN_TIME,    /* milliseconds since 1970 */
     COLUMN_LIST,    /* texts split by newlines: warnings, below a record */
@@ -334,6 +352,10 @@ int output_close(output *o);
 void output_drop(output *o);
 int output_end(output *o, int code);
 
+/* "1.5 MiB", "13m 20s"; malloced. */
+char *humane_bytes(int64_t v);
+char *humane_time(int64_t ms);
+
 /* 2026-01-31T12:34:56.789Z; malloced. */
 char *time_text(int64_t ms, bool utc);
 
@@ -341,6 +363,7 @@ char *time_text(int64_t ms, bool utc);
 
 bool term_color(FILE *f, const char *when);
 int term_width(void);
+int term_height(void);
 bool term_utf8(void);
 
 typedef struct progress {
@@ -353,6 +376,12 @@ typedef struct progress {
 void progress_start(progress *p, const char *what, int64_t total);
 void progress_set(progress *p, int64_t done);
 void progress_end(progress *p);
+
+/* ---- again and again (watch.c) ---------------------------------------- */
+
+int watch_command(cli *c);
+/* Before something is said that must stay. */
+void screen_leave(void);
 
 /* ---- small things (util.c) -------------------------------------------- */
 
@@ -372,9 +401,11 @@ char *home_path(const char *variable, const char *below_home, const char *rest);
 /* Read a small file whole, a zero after its end; NULL with errno. */
 char *slurp(int fd, size_t limit, size_t *n);
 
-/* The signal that asked us to stop, or 0.  The second one ends us at once;
- * last_words, unless NULL, runs before, inside the signal's handler. */
+/* The signal that asked us to stop, or 0.  The second one ends us at once, and
+ * the first where nobody looks for it: signals_ask is false.  last_words,
+ * unless NULL, runs before, inside the signal's handler. */
 extern volatile sig_atomic_t stop_signal;
+extern volatile sig_atomic_t signals_ask;
 extern void (*volatile last_words)(void);
 void catch_signals(void);
 void occupy_standard_files(void);
@@ -385,6 +416,8 @@ leat_client *client_open(cli *c, const char *url, const char *what, int *code);
 /* The same though the server lacks the durability that is set. */
 leat_client *client_open_weak(cli *c, const char *url, const char *what,
                               int *code);
+/* Close it, unless --watch needs it again. */
+void client_close(cli *c, leat_client *client);
 /* One PING; its time in milliseconds, or the error. */
 leat_code ping_once(leat_client *client, double *ms, leat_error *err);
 /* A section of INFO as text, "" where it is refused; a number of it, 0: none.
@@ -460,6 +493,13 @@ int run_queue_rm(cli *c);
 int run_queue_expire(cli *c);
 int run_queue_watch(cli *c);
 int run_queue_pool(cli *c);
+int run_stream_ls(cli *c);
+int run_stream_info(cli *c);
+int run_stream_groups(cli *c);
+int run_stream_rm(cli *c);
+int run_stream_add(cli *c);
+int run_stream_tail(cli *c);
+int run_stream_consume(cli *c);
 
 /* ---- of topics (cmd_topic.c) ------------------------------------------ */
 
@@ -469,6 +509,10 @@ int retention_options(cli *c, leat_retention *r);
 /* Say what was done to the topic, or to the group, that the words name: the
  * remark, or a record where --output was given. */
 int say_done(cli *c, const char *done, bool dry, const char *remark);
+
+/* The nearest of these names as a hint, or otherwise this; malloced.  Takes n,
+ * which may be NULL. */
+char *near_name(leat_names *n, const char *name, const char *otherwise);
 
 /* Say why a call on this topic failed; one that is not there gets a hint of
  * those that are. */
@@ -502,9 +546,10 @@ char *from_text(leat_client *client, const char *text, int *code);
 
 typedef struct printer printer;
 
-/* Of a topic, or where `queue` is given of a queue. */
+/* Of a topic or a stream, or where `queue` is given of a queue. */
 typedef struct sighting {
-    const char *topic;
+    const char *topic; /* its name, or the stream's */
+    bool stream;
     int64_t partition; /* -1: none */
     leat_position position;
     leat_bytes queue, receipt, group, reason;
@@ -516,6 +561,7 @@ typedef struct sighting {
 
 typedef enum print_kind {
     PRINT_TOPIC,
+    PRINT_STREAM,
     PRINT_RECEIVED, /* of a queue, with receipts */
     PRINT_SEEN      /* of a queue, without       */
 } print_kind;
@@ -565,9 +611,8 @@ typedef struct header_list {
     char *text; /* what they point to: to be freed */
 } header_list;
 
-/* Those of an option that may be repeated: NAME:VALUE or NAME=VALUE.  0, or an
- * exit code. */
-int header_list_get(cli *c, const char *name, char between, header_list *h);
+/* Those of --header, which may be repeated: NAME:VALUE.  0, or an exit code. */
+int header_list_get(cli *c, header_list *h);
 
 /* The pid file's holder of an embedded directory; 0: none. */
 char *embedded_dir(const char *url);

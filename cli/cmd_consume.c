@@ -35,7 +35,8 @@ typedef struct consuming {
     leat_retry retry;
     int64_t max_ms;
 
-    atomic_bool assigned; /* some partition is or was ours */
+    atomic_bool assigned; /* some partition is or was ours      */
+    atomic_bool hinted;   /* it was said where dead letters are */
     atomic_llong acked, failed, rejected;
     uint64_t undecodable; /* of the main thread */
     gate gate;            /* its lock is the printer's, too */
@@ -134,6 +135,11 @@ static leat_verdict print(consuming *s, const sighting *m)
     return LEAT_ACK;
 }
 
+static gate_key key_of(uint32_t partition, leat_position at)
+{
+    return (gate_key){ partition, at.ms, at.seq };
+}
+
 static leat_verdict handle(leat_ctx *x, void *arg)
 {
     consuming *s = arg;
@@ -142,10 +148,14 @@ static leat_verdict handle(leat_ctx *x, void *arg)
                    .partition = leat_delivery_partition(d),
                    .position = leat_delivery_position(d),
                    .msg = leat_ctx_msg(x) };
-    if (!gate_enter(&s->gate))
+    const gate_key key = key_of((uint32_t)m.partition, m.position);
+    if (!gate_enter(&s->gate, &key))
         return LEAT_RELEASE;
     leat_verdict v = s->program ? run_program(s, x, &m) : print(s, &m);
-    gate_leave(&s->gate, v == LEAT_ACK || v == LEAT_REJECT);
+    if (v == LEAT_NACK)
+        gate_hold(&s->gate, &key); /* see on_dead */
+    else
+        gate_leave(&s->gate, v == LEAT_ACK || v == LEAT_REJECT);
     return v;
 }
 
@@ -153,18 +163,19 @@ static leat_verdict handle(leat_ctx *x, void *arg)
 static void on_dead(void *arg, const leat_failure *f, leat_fields *extra)
 {
     consuming *s = arg;
-    char text[POSITION_TEXT];
     (void)extra;
-    note("partition %u, message %s: a dead letter after %u attempt%s; leat dlq "
-         "ls %s lists them",
-         f->partition, position_text(f->position, text), f->attempts,
-         f->attempts == 1 ? "" : "s", f->topic);
+    /* The library has told of it. */
+    if (!atomic_exchange(&s->hinted, true))
+        hint("leat dlq ls %s lists dead letters, leat dlq replay sends them "
+             "again",
+             f->topic);
     if (f->rejected)
         return;
     pthread_mutex_lock(&s->gate.lock);
     s->given_up++;
     pthread_mutex_unlock(&s->gate.lock);
-    gate_count(&s->gate);
+    const gate_key key = key_of(f->partition, f->position);
+    gate_count(&s->gate, &key);
 }
 
 /* ---- the main thread -------------------------------------------------- */
@@ -203,6 +214,7 @@ static void wait_for_end(consuming *s, leat_run *r, leat_source *source)
         leat_run_stats now;
         leat_run_stats_get(r, &now);
         count_undecodable(s, source);
+        gate_sweep(&s->gate);
         int64_t t = now_ns();
         bool joined = s->assigned || t - start > JOIN_MS * (int64_t)1000000;
         if (now.received != before || now.in_flight || !joined)
@@ -345,28 +357,26 @@ static int check_words(cli *c, char **program)
     if (value_count(c, "concurrency") > MAX_PROGRAMS)
         return fail(EXIT_USAGE, NULL, "--concurrency is at most %d",
                     MAX_PROGRAMS);
-    if (program && !program_exists(program[0]))
-        return fail(EXIT_USAGE, "nothing was read",
-                    "--exec: there is no program '%s'", program[0]);
     if (program && (value_text(c, "format") || value_on(c, "raw")))
         return fail(EXIT_USAGE, NULL,
                     "--format and --raw are for printing, without --exec");
-    return 0;
+    return program ? program_check(program, "nothing was read") : 0;
 }
 
 static void say_counts(consuming *s)
 {
     long long acked = s->acked, failed = s->failed, rejected = s->rejected;
-    note("%lld attempts: %lld acknowledged, %lld to be tried again, %lld dead "
-         "letters, %llu no message",
-         acked + failed + rejected, acked, failed - (long long)s->given_up,
-         rejected + (long long)s->given_up, (unsigned long long)s->undecodable);
+    long long all = acked + failed + rejected;
+    long long dead = rejected + (long long)s->given_up;
+    note("%lld attempt%s: %lld acknowledged, %lld to be tried again, %lld dead "
+         "letter%s, %llu no message",
+         all, plural(all), acked, failed - (long long)s->given_up, dead,
+         plural(dead), (unsigned long long)s->undecodable);
 }
 
 int run_consume(cli *c)
 {
-    char *by_name[2];
-    char **program = program_get(c, by_name);
+    char **program = program_get(c);
     int code = check_words(c, program);
     if (code)
         return code;

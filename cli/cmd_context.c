@@ -284,11 +284,16 @@ bool confirmed(cli *c, const char *what, int *code)
                      what);
         return false;
     }
-    fprintf(stderr, "%s? [y/N] ", what);
+    /* Nothing has begun: a signal ends us at once, also one that comes just
+     * before we wait. */
+    sig_atomic_t asks = signals_ask;
+    signals_ask = 0;
     char line[16] = "";
-    bool yes = fgets(line, sizeof line, stdin) &&
+    fprintf(stderr, "%s? [y/N] ", what);
+    bool yes = !stop_signal && fgets(line, sizeof line, stdin) &&
                (line[0] == 'y' || line[0] == 'Y');
-    *code = yes ? 0 : EXIT_NO;
+    signals_ask = asks;
+    *code = yes ? 0 : stop_signal ? EXIT_SIGNAL + stop_signal : EXIT_NO;
     return yes;
 }
 

@@ -11,10 +11,10 @@ enum { PAGE = 100, ERROR_SHOWN = 60 };
 
 /* ---- shared ----------------------------------------------------------- */
 
-void letters_close(letters *l)
+void letters_close(cli *c, letters *l)
 {
     leat_dlq_close(l->dlq);
-    leat_client_close(l->client);
+    client_close(c, l->client);
     *l = (letters){ 0 };
 }
 
@@ -41,7 +41,7 @@ bool letters_open(cli *c, letters *l, int *code)
     if (l->dlq)
         return true;
     *code = topic_fail(l->client, c->args[0], &err);
-    letters_close(l);
+    letters_close(c, l);
     return false;
 }
 
@@ -268,7 +268,7 @@ static int list(cli *c, leat_dlq_walk *w, output *out, uint64_t *n,
     leat_dead x;
     int code = 0;
     bool table = is_table(c), flush = flushable(c);
-    uint64_t limit = (uint64_t)value_count(c, "limit");
+    uint64_t limit = (uint64_t)value_count(c, "count");
     if (limit == 0 && isatty(STDOUT_FILENO) == 1)
         limit = PAGE;
     while (code == 0 && !stop_signal && leat_dlq_walk_next(w, &x, err) == 1) {
@@ -311,7 +311,7 @@ int run_dlq_ls(cli *c)
     output *out = output_open(c, ls_columns, LETTER_COUNT, false, &code);
     if (out && letters_open(c, &l, &code))
         code = list_all(c, &l, out);
-    letters_close(&l);
+    letters_close(c, &l);
     return output_end(out, code);
 }
 
@@ -342,7 +342,7 @@ int run_dlq_show(cli *c)
     leat_dead *x = leat_dlq_get(l.dlq, c->args[1], &err);
     code = x ? show(c, x) : letter_fail(&err);
     leat_dead_free(x);
-    letters_close(&l);
+    letters_close(c, &l);
     return code;
 }
 
@@ -412,6 +412,6 @@ int run_dlq_errors(cli *c)
                               by_group ? 4 : 5, false, &code);
     if (out && letters_open(c, &l, &code))
         code = count(c, &l, by_group, out);
-    letters_close(&l);
+    letters_close(c, &l);
     return output_end(out, code);
 }

@@ -110,31 +110,6 @@ static int ask_editor(cli *c, leat_bytes body, text *out)
     return code;
 }
 
-/* ---- headers ---------------------------------------------------------- */
-
-/* "NAME:VALUE" lines; the texts stay where they are. */
-static int headers_get(cli *c, leat_header **out, size_t *count)
-{
-    const char *s = value_text(c, "header");
-    *out = NULL;
-    *count = 0;
-    while (s && *s) {
-        size_t n = strcspn(s, "\n");
-        const char *colon = memchr(s, ':', n);
-        if (!colon || colon == s)
-            return fail(EXIT_USAGE, "give NAME:VALUE", "--header: '%.*s'",
-                        (int)n, s);
-        const char *is = colon + 1 + (colon[1] == ' ');
-        *out = regrab(*out, (*count + 1) * sizeof **out);
-        (*out)[(*count)++] = (leat_header){
-            leat_mem(s, (size_t)(colon - s)),
-            leat_mem(is, (size_t)(s + n - is)),
-        };
-        s += n + (s[n] == '\n');
-    }
-    return 0;
-}
-
 /* ---- the command ------------------------------------------------------ */
 
 static bool wants_editor(cli *c)
@@ -217,21 +192,21 @@ static int edit(cli *c, letters *l, const leat_dead_edit *e)
 static int edit_letter(cli *c, letters *l, const leat_dead *x)
 {
     text body = { 0 };
-    leat_header *headers;
-    size_t count;
+    header_list *headers = grab(sizeof *headers);
     bool same = false;
-    int code = headers_get(c, &headers, &count);
+    int code = header_list_get(c, headers);
     if (code == 0)
         code = body_get(c, x, &body, &same);
     leat_dead_edit e = { .body = leat_mem(same ? NULL : body.p, body.n),
                          .key = leat_str(value_text(c, "key")),
-                         .headers = headers,
-                         .header_count = count };
-    if (code == 0 && same && !e.key.p && !headers)
+                         .headers = headers->count ? headers->list : NULL,
+                         .header_count = headers->count };
+    if (code == 0 && same && !e.key.p && headers->count == 0)
         note("nothing is changed");
     else if (code == 0)
         code = edit(c, l, &e);
     free(body.p);
+    free(headers->text);
     free(headers);
     return code;
 }
@@ -246,6 +221,6 @@ int run_dlq_edit(cli *c)
     leat_dead *x = leat_dlq_get(l.dlq, c->args[1], &err);
     code = x ? edit_letter(c, &l, x) : letter_fail(&err);
     leat_dead_free(x);
-    letters_close(&l);
+    letters_close(c, &l);
     return code;
 }

@@ -149,7 +149,7 @@ static int judge(const move *m, leat_code got, const leat_error *err)
     if (early)
         return fail_with(m->c->args[0], err, NULL);
     if (s->unknown || got == LEAT_EFULL)
-        return EXIT_TRY_AGAIN;
+        return EXIT_UNKNOWN;
     if (m->bad > 0)
         return EXIT_NO;
     if (code == 0 && stop_signal)
@@ -162,7 +162,7 @@ static int move_them(move *m, uint64_t total)
     leat_error err = { 0 };
     m->opts.fn = on_step;
     m->opts.arg = m;
-    m->show = !report_quiet() && isatty(STDERR_FILENO) == 1;
+    m->show = total > 1 && !report_quiet() && isatty(STDERR_FILENO) == 1;
     if (m->show)
         progress_start(&m->bar, m->rm ? "removing" : "replaying",
                        (int64_t)total);
@@ -218,7 +218,7 @@ static int run(cli *c, bool rm)
     move m = { .c = c, .rm = rm };
     if (code)
         return code;
-    m.opts.limit = (uint64_t)value_count(c, "limit");
+    m.opts.limit = (uint64_t)value_count(c, "count");
     m.opts.dry_run = value_on(c, "dry-run");
     if (!rm) {
         m.opts.rate = (uint32_t)value_count(c, "rate");
@@ -232,7 +232,7 @@ static int run(cli *c, bool rm)
         if (code == 0)
             code = move_them(&m, total);
     }
-    letters_close(&m.l);
+    letters_close(c, &m.l);
     return code;
 }
 

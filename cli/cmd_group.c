@@ -4,7 +4,6 @@
 #include "cli.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 /* No such group, with those that there are; or no such topic. */
 int group_fail(leat_client *client, const char *topic, const char *name,
@@ -78,7 +77,7 @@ int run_group_ls(cli *c)
                                             "leat-group", &code)
                               : NULL;
     bool good = client && list_groups(client, c->args[0], out, &code);
-    leat_client_close(client);
+    client_close(c, client);
     int shown = good ? output_close(out) : 0;
     if (!good)
         output_drop(out);
@@ -103,12 +102,12 @@ static const column info_columns[] = {
     { "parked", COLUMN_COUNT, false },
     { "detached", COLUMN_COUNT, false },
     { "id", COLUMN_TEXT, false },
-    { "lease_ms", COLUMN_COUNT, false },
+    { "lease_ms", COLUMN_MS, false },
     { "order", COLUMN_TEXT, false },
     { "max_attempts", COLUMN_COUNT, false },
     { "backoff", COLUMN_TEXT, false },
-    { "delay_ms", COLUMN_COUNT, false },
-    { "max_delay_ms", COLUMN_COUNT, false },
+    { "delay_ms", COLUMN_MS, false },
+    { "max_delay_ms", COLUMN_MS, false },
     { "jitter", COLUMN_BOOL, false },
     { "re_add", COLUMN_BOOL, false },
 };
@@ -169,7 +168,7 @@ static const column lag_columns[] = {
     { "epoch", COLUMN_ID, true },       { "in_flight", COLUMN_COUNT, false },
     { "retries", COLUMN_COUNT, false }, { "due", COLUMN_COUNT, true },
     { "lanes", COLUMN_COUNT, true },    { "parked", COLUMN_COUNT, false },
-    { "beat_s", COLUMN_REAL, true },    { "reason", COLUMN_TEXT, true },
+    { "beat_s", COLUMN_SECONDS, true }, { "reason", COLUMN_TEXT, true },
     { "changed", COLUMN_TIME, true },   { "detached", COLUMN_TIME, true },
 };
 
@@ -202,10 +201,10 @@ static void show_lag(output *out, const leat_group_info *g)
 }
 
 static const column member_columns[] = {
-    { "name", COLUMN_TEXT, false },   { "partitions", COLUMN_COUNT, false },
-    { "born", COLUMN_TIME, false },   { "leaving", COLUMN_BOOL, false },
-    { "nonce", COLUMN_TEXT, false },  { "alive", COLUMN_BOOL, false },
-    { "beat_s", COLUMN_REAL, false },
+    { "name", COLUMN_TEXT, false },      { "partitions", COLUMN_COUNT, false },
+    { "born", COLUMN_TIME, false },      { "leaving", COLUMN_BOOL, false },
+    { "nonce", COLUMN_TEXT, false },     { "alive", COLUMN_BOOL, false },
+    { "beat_s", COLUMN_SECONDS, false },
 };
 
 static void show_members(output *out, const leat_group_info *g)
@@ -250,7 +249,7 @@ static int run_view(cli *c, const view *v)
                               : NULL;
     if (client)
         code = show_group(c, client, v, out);
-    leat_client_close(client);
+    client_close(c, client);
     return output_end(out, code);
 }
 
@@ -269,77 +268,9 @@ int run_group_members(cli *c)
     return run_view(c, &v);
 }
 
-/* ---- watching --------------------------------------------------------- */
-
-static int draw(cli *c, const view *v, const leat_group_info *g)
-{
-    int code;
-    output *out = output_open(c, v->columns, v->count, false, &code);
-    if (!out)
-        return code;
-    v->show(out, g);
-    printf("\033[H\033[J%s %s, every %s\n\n", c->args[0], c->args[1],
-           value_text(c, "interval"));
-    code = output_close(out);
-    fflush(stdout);
-    return code;
-}
-
-/* Redrawn in place, on the screen that is given back at the end; an error is
- * said after that, where it stays. */
-static int watch_screen(cli *c, leat_client *client, const view *v)
-{
-    int code = 0;
-    leat_error err = { 0 };
-    fputs("\033[?1049h\033[?25l", stdout);
-    while (code == 0 && !stop_signal) {
-        leat_group_info *g = leat_group_describe(client, c->args[0], c->args[1],
-                                                 NULL, &err);
-        if (!g)
-            break;
-        code = draw(c, v, g);
-        leat_group_info_free(g);
-        sleep_ms(value_ms(c, "interval"));
-    }
-    fputs("\033[?25h\033[?1049l", stdout);
-    fflush(stdout);
-    if (code == 0 && err.code != LEAT_OK)
-        code = group_fail(client, c->args[0], c->args[1], &err);
-    return code;
-}
-
-/* Appended where nothing can be redrawn. */
-static int watch_lines(cli *c, leat_client *client, const view *v)
-{
-    int code;
-    output *out = output_open(c, v->columns, v->count, false, &code);
-    while (out && code == 0 && !stop_signal) {
-        code = show_group(c, client, v, out);
-        if (code == 0)
-            code = output_flush(out);
-        if (code == 0 && fflush(stdout) != 0)
-            break; /* main tells why */
-        sleep_ms(value_ms(c, "interval"));
-    }
-    output_drop(out);
-    return code;
-}
-
 int run_group_lag(cli *c)
 {
-    int code;
     const view v = { lag_columns, sizeof lag_columns / sizeof *lag_columns,
                      false, show_lag };
-    if (!value_on(c, "watch"))
-        return run_view(c, &v);
-    leat_client *client = client_open(c, value_text(c, "url"), "leat-group",
-                                      &code);
-    if (!client)
-        return code;
-    const char *form = value_text(c, "output");
-    bool screen = isatty(STDOUT_FILENO) == 1 &&
-                  (!form || strcmp(form, "table") == 0);
-    code = (screen ? watch_screen : watch_lines)(c, client, &v);
-    leat_client_close(client);
-    return code;
+    return run_view(c, &v);
 }

@@ -360,7 +360,7 @@ int run_group_rm(cli *c)
 static const column pending_columns[] = {
     { "partition", COLUMN_ID, false },  { "position", COLUMN_TEXT, false },
     { "state", COLUMN_TEXT, false },    { "attempts", COLUMN_COUNT, false },
-    { "failures", COLUMN_COUNT, true }, { "age_s", COLUMN_REAL, false },
+    { "failures", COLUMN_COUNT, true }, { "age_s", COLUMN_SECONDS, false },
     { "due", COLUMN_TIME, false },      { "error", COLUMN_TEXT, false },
     { "lane", COLUMN_TEXT, true },      { "replayed_from", COLUMN_TEXT, true },
 };
@@ -395,7 +395,7 @@ static leat_pending_sort sort_of(const char *word)
 static int list_pending(cli *c, leat_client *client, output *out)
 {
     leat_error err = { 0 };
-    int64_t limit = value_count(c, "limit");
+    int64_t limit = value_count(c, "count");
     leat_pending_opts o = { .one = value_text(c, "partition") != NULL,
                             .partition = (uint32_t)value_count(c, "partition"),
                             .sort = sort_of(value_text(c, "sort")),
@@ -421,6 +421,6 @@ int run_group_pending(cli *c)
                               : NULL;
     if (client)
         code = list_pending(c, client, out);
-    leat_client_close(client);
+    client_close(c, client);
     return output_end(out, code);
 }

@@ -5,7 +5,6 @@
 #include "queue.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 /* ---- shared ----------------------------------------------------------- */
 
@@ -65,9 +64,9 @@ static char *near_queue(cli *c, leat_client *client, const char *name)
 
 int queue_done(cli *c, const char *done, bool dry, const char *remark)
 {
-    static const column columns[] = { { "queue", COLUMN_TEXT, false },
-                                      { "done", COLUMN_TEXT, false },
-                                      { "dry_run", COLUMN_BOOL, false } };
+    const column columns[] = { { c->command->noun, COLUMN_TEXT, false },
+                               { "done", COLUMN_TEXT, false },
+                               { "dry_run", COLUMN_BOOL, false } };
     int code = 0;
     if (!wants_record(c)) {
         note("%s", remark);
@@ -124,14 +123,14 @@ bool opened_open(cli *c, opened *q, bool care, int *code)
     if (q->queue)
         return true;
     *code = queue_fail(c, q->client, c->args[0], &err);
-    opened_close(q);
+    opened_close(c, q);
     return false;
 }
 
-void opened_close(opened *q)
+void opened_close(cli *c, opened *q)
 {
     leat_queue_close(q->queue);
-    leat_client_close(q->client);
+    client_close(c, q->client);
     *q = (opened){ 0 };
 }
 
@@ -308,7 +307,7 @@ int run_queue_alter(cli *c)
     code = got == LEAT_OK ? queue_done(c, "altered", false, remark)
                           : queue_fail(c, q.client, c->args[0], &err);
     free(remark);
-    opened_close(&q);
+    opened_close(c, &q);
     return code;
 }
 
@@ -317,7 +316,7 @@ int run_queue_alter(cli *c)
 static const column ls_columns[] = {
     { "name", COLUMN_TEXT, false },     { "visible", COLUMN_COUNT, false },
     { "delayed", COLUMN_COUNT, false }, { "in_flight", COLUMN_COUNT, false },
-    { "dead", COLUMN_COUNT, false },    { "oldest_ms", COLUMN_COUNT, false },
+    { "dead", COLUMN_COUNT, false },    { "oldest_ms", COLUMN_MS, false },
     { "fifo", COLUMN_BOOL, true },      { "created", COLUMN_TIME, true },
 };
 
@@ -375,7 +374,7 @@ int run_queue_ls(cli *c)
                                             "leat-queue", &code)
                               : NULL;
     bool good = client && list(c, client, out, &code);
-    leat_client_close(client);
+    client_close(c, client);
     int shown = 0;
     if (good)
         shown = output_close(out);
@@ -394,7 +393,7 @@ static const column stats_columns[] = {
     { "delayed", COLUMN_COUNT, false },
     { "in_flight", COLUMN_COUNT, false },
     { "dead", COLUMN_COUNT, false },
-    { "oldest_ms", COLUMN_COUNT, false },
+    { "oldest_ms", COLUMN_MS, false },
     { "sent", COLUMN_COUNT, false },
     { "received", COLUMN_COUNT, false },
     { "acked", COLUMN_COUNT, false },
@@ -405,14 +404,14 @@ static const column stats_columns[] = {
     { "purged", COLUMN_COUNT, false },
     { "lost", COLUMN_COUNT, false },
     { "created", COLUMN_TIME, false },
-    { "visibility_ms", COLUMN_COUNT, false },
+    { "visibility_ms", COLUMN_MS, false },
     { "max_receives", COLUMN_COUNT, false },
-    { "delay_ms", COLUMN_COUNT, false },
-    { "ttl_ms", COLUMN_COUNT, false },
+    { "delay_ms", COLUMN_MS, false },
+    { "ttl_ms", COLUMN_MS, false },
     { "max_size", COLUMN_BYTES, false },
     { "fifo", COLUMN_BOOL, false },
     { "content_dedup", COLUMN_BOOL, false },
-    { "dedup_ms", COLUMN_COUNT, false },
+    { "dedup_ms", COLUMN_MS, false },
     { "dead_queue", COLUMN_TEXT, false },
     { "durable_events", COLUMN_BOOL, false },
 };
@@ -463,18 +462,13 @@ static bool get_stats(cli *c, opened *q, leat_queue_stats *s, int *code)
     return *code == 0;
 }
 
-static output *open_stats(cli *c, bool record, int *code)
-{
-    return output_open(c, stats_columns,
-                       sizeof stats_columns / sizeof *stats_columns, record,
-                       code);
-}
-
 static int show_stats(cli *c, opened *q)
 {
     int code;
     leat_queue_stats s;
-    output *out = open_stats(c, true, &code);
+    output *out = output_open(c, stats_columns,
+                              sizeof stats_columns / sizeof *stats_columns,
+                              true, &code);
     if (!out)
         return code;
     if (get_stats(c, q, &s, &code)) {
@@ -485,60 +479,13 @@ static int show_stats(cli *c, opened *q)
     return code;
 }
 
-/* Redrawn in place, on the screen that is given back at the end. */
-static int watch_screen(cli *c, opened *q)
-{
-    int code = 0;
-    leat_queue_stats s;
-    output *out = NULL;
-    fputs("\033[?1049h\033[?25l", stdout);
-    while (code == 0 && !stop_signal &&
-           leat_queue_stats_get(q->queue, &s, NULL) == LEAT_OK &&
-           (out = open_stats(c, true, &code))) {
-        put_stats(out, c->args[0], &s);
-        printf("\033[H\033[Jevery %s\n\n", value_text(c, "interval"));
-        code = output_close(out);
-        fflush(stdout);
-        sleep_ms(value_ms(c, "interval"));
-    }
-    fputs("\033[?25h\033[?1049l", stdout);
-    fflush(stdout);
-    if (code == 0 && !stop_signal)
-        (void)get_stats(c, q, &s, &code); /* says why it ended */
-    return code;
-}
-
-static int watch_lines(cli *c, opened *q)
-{
-    int code;
-    leat_queue_stats s;
-    output *out = open_stats(c, false, &code);
-    while (out && code == 0 && !stop_signal && get_stats(c, q, &s, &code)) {
-        put_stats(out, c->args[0], &s);
-        code = output_flush(out);
-        if (code == 0 && fflush(stdout) != 0)
-            break; /* main tells why */
-        sleep_ms(value_ms(c, "interval"));
-    }
-    output_drop(out);
-    return code;
-}
-
-static int watch_stats(cli *c, opened *q)
-{
-    const char *form = value_text(c, "output");
-    bool screen = isatty(STDOUT_FILENO) == 1 &&
-                  (!form || strcmp(form, "table") == 0);
-    return (screen ? watch_screen : watch_lines)(c, q);
-}
-
 int run_queue_stats(cli *c)
 {
     int code;
     opened q;
     if (!opened_open(c, &q, false, &code))
         return code;
-    code = (value_on(c, "watch") ? watch_stats : show_stats)(c, &q);
-    opened_close(&q);
+    code = show_stats(c, &q);
+    opened_close(c, &q);
     return code;
 }

@@ -67,7 +67,8 @@ static int redrive(redriving *r)
     cli *c = r->c;
     leat_error err = { 0 };
     bool dry = value_on(c, "dry-run");
-    leat_redrive_opts count = { .max = value_count(c, "max"), .dry_run = true };
+    leat_redrive_opts count = { .max = value_count(c, "count"),
+                                .dry_run = true };
     leat_code got = leat_queue_redrive(r->q.queue, &count, &r->total, &err);
     r->show = !dry && !report_quiet() && isatty(STDERR_FILENO) == 1 &&
               (r->total > STEP || r->opts.rate > 0);
@@ -94,7 +95,7 @@ int run_queue_redrive(cli *c)
     if (!opened_open(c, &r.q, false, &code))
         return code;
     code = redrive(&r);
-    opened_close(&r.q);
+    opened_close(c, &r.q);
     return code;
 }
 
@@ -144,7 +145,7 @@ int run_queue_purge(cli *c)
     if (!opened_open(c, &q, false, &code))
         return code;
     code = purge(c, &q);
-    opened_close(&q);
+    opened_close(c, &q);
     return code;
 }
 
@@ -235,9 +236,9 @@ int run_queue_expire(cli *c)
     if (!opened_open(c, &q, false, &code))
         return code;
     leat_code got = leat_queue_requeue_expired_once(
-        q.queue, (int)value_count(c, "max"), &n, &err);
+        q.queue, (int)value_count(c, "count"), &n, &err);
     code = got == LEAT_OK ? show_count(c, "moved", n, false)
                           : queue_fail(c, q.client, c->args[0], &err);
-    opened_close(&q);
+    opened_close(c, &q);
     return code;
 }

@@ -43,16 +43,15 @@ static int run_pool(cli *c, leat_client *client, working *w)
 
 static int check_words(cli *c)
 {
-    char *by_name[2];
     const value *v = value_find(c, "namespace");
     if (c->arg_count && v->origin == FROM_FLAG &&
         strcmp(v->text, c->args[0]) != 0)
         return fail(EXIT_USAGE, NULL,
                     "two namespaces, '%s' and '%s': a pool has one", c->args[0],
                     v->text);
-    if (!program_get(c, by_name))
+    if (!program_get(c))
         return fail(EXIT_USAGE, "usage: leat queue pool [NAMESPACE] --exec CMD",
-                    "--exec is missing");
+                    "--exec is missing, or a program behind --");
     if (value_count(c, "workers") > MAX_PROGRAMS)
         return fail(EXIT_USAGE, NULL, "--workers is at most %d", MAX_PROGRAMS);
     if (value_count(c, "min-workers") > value_count(c, "workers"))

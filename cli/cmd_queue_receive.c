@@ -111,7 +111,7 @@ static leat_queue_batch *receive_now(opened *q, const leat_receive_opts *o,
 
 static leat_queue_batch *receive(cli *c, opened *q, leat_error *err)
 {
-    int64_t max = value_count(c, "max");
+    int64_t max = value_count(c, "count");
     leat_receive_opts o = { .max = max ? (int)max : 1,
                             .wait_ms = value_ms(c, "wait"),
                             .visibility_ms = value_ms(c, "visibility"),
@@ -160,7 +160,7 @@ static int run_programs(cli *c, opened *q)
     int code;
     working w;
     leat_error err = { 0 };
-    if (!working_init(c, &w, value_count(c, "max"), &code))
+    if (!working_init(c, &w, value_count(c, "count"), &code))
         return code;
     int threads = (int)value_count(c, "concurrency");
     /* No more is taken than is worked on: others may wait for it. */
@@ -195,8 +195,8 @@ static int check_words(cli *c, bool program)
     if (value_count(c, "concurrency") > MAX_PROGRAMS)
         return fail(EXIT_USAGE, NULL, "--concurrency is at most %d",
                     MAX_PROGRAMS);
-    if (!program && value_count(c, "max") > LEAT_QUEUE_BATCH)
-        return fail(EXIT_USAGE, NULL, "--max is at most %d without --exec",
+    if (!program && value_count(c, "count") > LEAT_QUEUE_BATCH)
+        return fail(EXIT_USAGE, NULL, "--count is at most %d without --exec",
                     LEAT_QUEUE_BATCH);
     if (value_find(c, "max-receives")->origin == FROM_FLAG && !is_redowl(c))
         return fail(EXIT_USAGE, "leat queue alter --max-receives sets it",
@@ -215,7 +215,7 @@ static int print(cli *c, int (*fn)(cli *, opened *, printer *), print_kind what,
     bool there = opened_open(c, &q, care, &code);
     if (there) {
         code = fn(c, &q, p);
-        opened_close(&q);
+        opened_close(c, &q);
     }
     int end = printer_close(p, code == 0 || (there && code == EXIT_NO));
     return code ? code : end;
@@ -223,8 +223,7 @@ static int print(cli *c, int (*fn)(cli *, opened *, printer *), print_kind what,
 
 int run_queue_receive(cli *c)
 {
-    char *by_name[2];
-    bool program = program_get(c, by_name) != NULL;
+    bool program = program_get(c) != NULL;
     int code = check_words(c, program);
     opened q;
     if (code)
@@ -236,7 +235,7 @@ int run_queue_receive(cli *c)
     last_words = programs_kill;
     if (opened_open(c, &q, true, &code)) {
         code = run_programs(c, &q);
-        opened_close(&q);
+        opened_close(c, &q);
     }
     last_words = NULL;
     return code;
@@ -247,8 +246,8 @@ int run_queue_receive(cli *c)
 static int print_seen(cli *c, opened *q, printer *p)
 {
     leat_error err = { 0 };
-    leat_queue_batch *b = leat_queue_peek(q->queue, (int)value_count(c, "max"),
-                                          value_on(c, "dead"), &err);
+    leat_queue_batch *b = leat_queue_peek(
+        q->queue, (int)value_count(c, "count"), value_on(c, "dead"), &err);
     if (!b)
         return queue_fail(c, q->client, c->args[0], &err);
     int code = print_batch(c, p, b);
@@ -258,7 +257,8 @@ static int print_seen(cli *c, opened *q, printer *p)
 
 int run_queue_peek(cli *c)
 {
-    if (value_count(c, "max") > LEAT_QUEUE_BATCH)
-        return fail(EXIT_USAGE, NULL, "--max is at most %d", LEAT_QUEUE_BATCH);
+    if (value_count(c, "count") > LEAT_QUEUE_BATCH)
+        return fail(EXIT_USAGE, NULL, "--count is at most %d",
+                    LEAT_QUEUE_BATCH);
     return print(c, print_seen, PRINT_SEEN, false);
 }

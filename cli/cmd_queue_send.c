@@ -20,7 +20,7 @@ typedef struct sending {
     cli *c;
     opened q;
     line_reader in;
-    header_list attrs;
+    header_list headers;
     leat_msg model; /* what all messages share */
     leat_queue_send_opts how;
     const char *delimiter;
@@ -238,7 +238,7 @@ static int judge(sending *s, int code)
         fail(s->first, NULL, "and %lld more", (long long)(s->failed - TOLD));
     int shown = show_counts(s);
     if (s->unknown)
-        return EXIT_TRY_AGAIN;
+        return EXIT_UNKNOWN;
     code = s->first ? s->first : code;
     if (code == 0 && stop_signal)
         code = EXIT_SIGNAL + stop_signal;
@@ -311,10 +311,11 @@ static void get_model(sending *s)
     s->batch = (size_t)value_count(c, "batch");
     s->delimiter = value_text(c, "group-delimiter");
     s->model = (leat_msg){
+        .key = leat_str(value_text(c, "key")),
         .type = leat_str(value_text(c, "type")),
         .content_type = leat_str(value_text(c, "content-type")),
-        .headers = s->attrs.list,
-        .header_count = s->attrs.count,
+        .headers = s->headers.list,
+        .header_count = s->headers.count,
     };
     int64_t delay = value_ms(c, "delay");
     s->how = (leat_queue_send_opts){
@@ -332,9 +333,9 @@ static void get_model(sending *s)
 
 static void sending_free(sending *s)
 {
-    opened_close(&s->q);
+    opened_close(s->c, &s->q);
     lines_close(&s->in);
-    free(s->attrs.text);
+    free(s->headers.text);
     free(s->msgs);
     free(s->hows);
     free(s->sents);
@@ -367,7 +368,7 @@ int run_queue_send(cli *c)
         return code;
     sending *s = grab(sizeof *s);
     s->c = c;
-    code = header_list_get(c, "attr", '=', &s->attrs);
+    code = header_list_get(c, &s->headers);
     get_model(s);
     if (code == 0)
         code = open_input(s);

@@ -187,7 +187,7 @@ static int judge(settling *s, int code, bool words)
         fail(EXIT_NO, NULL, "and %lld more", (long long)(bad - TOLD));
     int shown = show_counts(s);
     if (code || s->unknown)
-        return s->unknown ? EXIT_TRY_AGAIN : code;
+        return s->unknown ? EXIT_UNKNOWN : code;
     if (s->invalid)
         return words ? EXIT_USAGE : EXIT_DATA;
     if (s->stale)
@@ -204,7 +204,7 @@ static int settle(settling *s, int end)
         return code;
     code = words ? from_words(s, end) : from_lines(s);
     code = judge(s, code, words);
-    opened_close(&s->q);
+    opened_close(s->c, &s->q);
     return code;
 }
 

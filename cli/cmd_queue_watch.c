@@ -14,7 +14,7 @@ enum { LOOK_MS = 20 };
 
 typedef struct watching {
     cli *c;
-    bool lines, array, utc;
+    bool lines, array, utc, headers;
     output *out; /* NULL: lines, or an array */
     leat_json *json;
     pthread_mutex_t lock;
@@ -37,6 +37,8 @@ static void put_line(const watching *w, const leat_queue_event *e, bool missed)
     char *id = printable(e->message_id.p ? e->message_id.p : "",
                          e->message_id.n);
     char *type = printable(e->type, strlen(e->type));
+    if (w->count == 0 && w->headers)
+        puts("at type queue message");
     if (missed)
         puts("(some events may be missing here)");
     printf("%s %-12s %s %s", at, type, queue, id);
@@ -199,6 +201,7 @@ int run_queue_watch(cli *c)
     int code;
     watching w = { .c = c,
                    .utc = value_on(c, "utc"),
+                   .headers = !value_on(c, "no-headers"),
                    .limit = value_count(c, "count"),
                    .lock = PTHREAD_MUTEX_INITIALIZER };
     if (value_on(c, "durable") && c->arg_count == 0)

@@ -4,6 +4,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -11,11 +12,36 @@
 
 /* ---- connecting ------------------------------------------------------- */
 
-static int cannot_open(cli *c, const char *shown, const leat_error *err)
+/* A directory that others may enter. */
+static int embedded_refused(const char *url, const char *shown,
+                            const leat_error *err)
 {
+    char *dir = embedded_dir(url);
+    char *todo = format("chmod 700 %s", dir ? dir : "it");
+    int code = fail(EXIT_CONFIG, todo, "%s: %s", shown, err->msg);
+    free(todo);
+    free(dir);
+    return code;
+}
+
+static int cannot_open(cli *c, const char *url, const char *shown,
+                       const leat_error *err)
+{
+    if (url_is_embedded(url) && err->code == LEAT_EAUTH)
+        return embedded_refused(url, shown, err);
+    if (url_is_embedded(url) && err->code == LEAT_EIO)
+        return fail_with(shown, err,
+                         "--url embedded:///DIR, or XDG_STATE_HOME, names a "
+                         "directory that can be written");
     value *v = value_find(c, "url");
     bool tls = err->code == LEAT_EAUTH && strstr(err->msg, "certificate");
-    int code = fail_with(shown, err, tls ? "see TLS in leat-urls(7)" : NULL);
+    bool evicts = err->code == LEAT_EUNSAFE && strstr(err->msg, "evict");
+    int code = fail_with(shown, err,
+                         tls      ? "see TLS in leat-urls(7)"
+                         : evicts ? "messages could vanish unseen; "
+                                    "--allow-eviction, or allow_eviction in "
+                                    "the context, accepts that"
+                                  : NULL);
     /* A bad URL is a usage error only where it was typed. */
     return code == EXIT_USAGE && v->origin != FROM_FLAG ? EXIT_CONFIG : code;
 }
@@ -37,12 +63,45 @@ static bool only_executed(cli *c)
     return text && strcmp(text, leat_durability_name(LEAT_EXECUTED)) == 0;
 }
 
+/* ---- remarks ---------------------------------------------------------- */
+
+/* What the library has to say about a server while it is opened is a matter of
+ * its configuration: that is said once, and by 'leat status' always. */
+static struct opening {
+    _Atomic(const char *) server; /* NULL: it is open                 */
+    bool shows;                   /* the command itself tells them all */
+    leat_logger log;
+} opening;
+
+static void on_remark(void *arg, leat_level level, const char *line)
+{
+    const char *server = opening.server;
+    (void)arg;
+    bool weak = server && level == LEAT_LOG_WARN;
+    if (weak && !report_verbose() &&
+        (opening.shows || told_before(server, line)))
+        return;
+    opening.log.fn(opening.log.arg, level, line);
+    if (weak && !report_verbose())
+        hint("this is said once; 'leat status' shows it");
+}
+
+static leat_logger remark_logger(void)
+{
+    opening.log = report_logger();
+    return (leat_logger){ .fn = opening.log.fn ? on_remark : NULL,
+                          .level = opening.log.level };
+}
+
 static leat_client *open_with(cli *c, const char *url, const char *what,
                               bool weak, int *code)
 {
     leat_error err = { 0 };
     login who = { 0 };
     bool embedded = url_is_embedded(url);
+    *code = 0;
+    if (c->kept)
+        return c->kept;
     if (!embedded && !login_get(c, &who, code)) {
         login_free(&who);
         return NULL;
@@ -53,21 +112,36 @@ static leat_client *open_with(cli *c, const char *url, const char *what,
                               .password = who.password,
                               .connect_timeout_ms = timeout ? timeout : 1,
                               .timeout_ms = timeout ? timeout : 1,
-                              .allow_eviction = true,
+                              .allow_eviction = c->command->looks ||
+                                                value_on(c, "allow-eviction"),
                               .allow_weak = weak,
                               .durability = durability(c),
                               .only_executed = only_executed(c),
                               .tls = tls_get(c),
-                              .log = report_logger() };
+                              .log = remark_logger() };
+    char *shown = url_mask(url);
+    opening.server = shown;
+    opening.shows = c->command->run == run_status;
+    sig_atomic_t asks = signals_ask;
+    signals_ask = 0; /* nothing has begun that would have to be ended */
     leat_client *client = leat_client_open(url, &opts, &err);
+    signals_ask = asks;
+    opening.server = NULL;
     login_free(&who);
     *code = 0;
     if (!client) {
-        char *shown = url_mask(url);
-        *code = cannot_open(c, shown, &err);
-        free(shown);
+        *code = cannot_open(c, url, shown, &err);
     }
+    free(shown);
+    if (c->watching)
+        c->kept = client;
     return client;
+}
+
+void client_close(cli *c, leat_client *client)
+{
+    if (!client || client != c->kept)
+        leat_client_close(client);
 }
 
 /* Open a client with the options in force.  NULL with *code, and said. */

@@ -170,7 +170,7 @@ static const column columns[] = {
     { "asked", COLUMN_TEXT, false },
     { "possible", COLUMN_TEXT, false },
     { "for_more", COLUMN_SENTENCE, false },
-    { "forgets_ms", COLUMN_COUNT, true },
+    { "forgets_ms", COLUMN_MS, true },
     { "aof", COLUMN_BOOL, false },
     { "appendfsync", COLUMN_TEXT, false },
     { "min_replicas", COLUMN_COUNT, true },
@@ -178,7 +178,7 @@ static const column columns[] = {
     { "used_memory", COLUMN_BYTES, false },
     { "maxmemory", COLUMN_BYTES, false },
     { "scripts", COLUMN_BOOL, false },
-    { "clock_skew_ms", COLUMN_COUNT, false },
+    { "clock_skew_ms", COLUMN_MS, false },
     { "started", COLUMN_TIME, false },
     { "latency_ms", COLUMN_REAL, false },
     { "holder_pid", COLUMN_ID, false },
@@ -349,7 +349,7 @@ int run_status(cli *c)
     } else {
         output_drop(out);
     }
-    leat_client_close(client);
+    client_close(c, client);
     const leat_durability_report *d = &what.durability;
     return code == 0 && d->asked > d->given ? EXIT_CONFIG : code;
 }

@@ -9,14 +9,10 @@
 
 /* ---- shared ----------------------------------------------------------- */
 
-/* The nearest topic there is, as a hint; malloced. */
-static char *near_topic(leat_client *client, const char *topic)
+char *near_name(leat_names *n, const char *name, const char *otherwise)
 {
-    leat_names *n = leat_topic_names(client, NULL, NULL);
-    const char *near = n ? nearest(topic, n->name, n->count) : NULL;
-    char *text = near ? format("did you mean '%s'?", near)
-                      : copy("leat topic ls lists them, leat topic create "
-                             "makes one");
+    const char *near = n ? nearest(name, n->name, n->count) : NULL;
+    char *text = near ? format("did you mean '%s'?", near) : copy(otherwise);
     leat_names_free(n);
     return text;
 }
@@ -25,7 +21,9 @@ int topic_fail(leat_client *client, const char *topic, const leat_error *err)
 {
     if (err->code != LEAT_ENOENT)
         return fail_with(topic, err, NULL);
-    char *todo = near_topic(client, topic);
+    char *todo = near_name(leat_topic_names(client, NULL, NULL), topic,
+                           "leat topic ls lists them, leat topic create makes "
+                           "one");
     int code = fail(EXIT_NO, todo, "no topic '%s'", topic);
     free(todo);
     return code;
@@ -214,7 +212,7 @@ int run_topic_ls(cli *c)
     if (!good)
         output_drop(out);
     leat_names_free(n);
-    leat_client_close(client);
+    client_close(c, client);
     return code ? code : shown;
 }
 
@@ -233,14 +231,14 @@ static const column info_columns[] = {
     { "rate", COLUMN_REAL, false },
     { "dead", COLUMN_COUNT, false },
     { "delayed", COLUMN_COUNT, false },
-    { "max_age_ms", COLUMN_COUNT, false },
+    { "max_age_ms", COLUMN_MS, false },
     { "max_entries", COLUMN_COUNT, false },
     { "cap", COLUMN_COUNT, false },
     { "lossy_maxlen", COLUMN_COUNT, false },
     { "forget", COLUMN_TEXT, false },
     { "abandoned", COLUMN_TEXT, false },
-    { "abandoned_ms", COLUMN_COUNT, false },
-    { "large_body", COLUMN_COUNT, false },
+    { "abandoned_ms", COLUMN_MS, false },
+    { "large_body", COLUMN_BYTES, false },
     { "first", COLUMN_TEXT, false },
     { "last", COLUMN_TEXT, false },
     { "id", COLUMN_TEXT, false },
@@ -339,7 +337,7 @@ int run_topic_info(cli *c)
         output_drop(out);
     }
     leat_topic_info_free(t);
-    leat_client_close(client);
+    client_close(c, client);
     return code;
 }
 

@@ -198,13 +198,15 @@ static void to_null(int from, int to)
 static void stay(leat_client *client, const sigset_t *stops)
 {
     struct timespec pause = { .tv_sec = LOOK_AFTER_MS / 1000 };
-    while (sigtimedwait(stops, NULL, &pause) < 0) {
+    int got;
+    while ((got = sigtimedwait(stops, NULL, &pause)) < 0) {
         leat_reply *reply = NULL;
         leat_call_opts again = { .idempotent = true };
         if (leat_client_call(client, LEAT_ARGS(leat_str("PING")), &again,
                              &reply, NULL) == LEAT_OK)
             leat_reply_free(reply);
     }
+    stop_signal = got;
 }
 
 static int already_up(const holder *h, long pid)
@@ -227,7 +229,10 @@ static int hold(const holder *h)
 
     int code = 0, fd = open_pid_file(h->dir, O_RDWR | O_CREAT);
     if (fd < 0)
-        return fail(EXIT_IO, NULL, "%s/up.pid: %m", h->dir);
+        return fail(EXIT_IO,
+                    "--dir DIR, or XDG_STATE_HOME, names a directory that can "
+                    "be written",
+                    "%s/up.pid: %m", h->dir);
     if (!take_lock(fd)) {
         long pid = lock_owner(fd);
         close(fd);

@@ -26,6 +26,10 @@ const option global_options[] = {
       "executed logged synced replicated outbox", true, false,
       "What an acknowledgement must mean, see leat-urls(7): executed, logged, "
       "synced, replicated or outbox.  A server that gives less is refused." },
+    { "allow-eviction", 0, VALUE_NONE, NULL, NULL, NULL, true, false,
+      "Write also to a server that may evict messages when its memory is full "
+      "(maxmemory-policy other than noeviction).  Without it such a server is "
+      "refused by all commands that write." },
     { "cafile", 0, VALUE_FILE, "FILE", NULL, NULL, true, false,
       "With rediss://, trust the authorities in this file instead of the "
       "system's." },
@@ -80,6 +84,8 @@ static const option down_options[] = {
       "The directory that 'leat up' was given." },
     { 0 },
 };
+
+static const option status_options[] = { WATCH_OPTIONS, { 0 } };
 
 static const option ping_options[] = {
     { "count", 'c', VALUE_COUNT, "N", "5", NULL, false, false,
@@ -217,6 +223,12 @@ const group groups[] = {
       "hidden longer or given back; a receipt that is too late is stale, and "
       "refused.  Other than a topic, a queue forgets what was acknowledged, "
       "and any number of receivers may share it." },
+    { "stream", "s streams", "add to plain streams, read them, look at them",
+      "A plain stream is one key of the server, and its groups are the "
+      "server's own: any program can write and read it, and nothing is hidden. "
+      " Entries stay when they are acknowledged.  There are no partitions, no "
+      "order between messages that are worked on at once, and no dead letters: "
+      "for those see leat-topic(1)." },
     { 0 },
 };
 
@@ -232,7 +244,8 @@ static const command server_commands[] = {
               "already, this says so and succeeds.",
       .options = up_options,
       .examples = up_examples,
-      .run = run_up },
+      .run = run_up,
+      .stops = true },
     { .noun = "down",
       .aliases = "stop",
       .args = "",
@@ -242,7 +255,8 @@ static const command server_commands[] = {
               "Where nothing runs, this says so and succeeds.",
       .options = down_options,
       .examples = down_examples,
-      .run = run_down },
+      .run = run_down,
+      .stops = true },
     { .noun = "status",
       .aliases = "info",
       .args = "",
@@ -259,8 +273,10 @@ static const command server_commands[] = {
               "needs, warnings say what to change.  Exits with 78 when a "
               "durability is set, by --durability or in the URL, that the "
               "server does not give.",
+      .options = status_options,
       .examples = status_examples,
-      .run = run_status },
+      .run = run_status,
+      .looks = true },
     { .noun = "ping",
       .args = "",
       .summary = "measure the round trip to the server",
@@ -269,7 +285,9 @@ static const command server_commands[] = {
               "answered.",
       .options = ping_options,
       .examples = ping_examples,
-      .run = run_ping },
+      .run = run_ping,
+      .stops = true,
+      .looks = true },
     { .noun = "acl",
       .args = "[ROLE]",
       .max_args = 1,
@@ -308,7 +326,8 @@ static const command server_commands[] = {
               "removed.",
       .options = demo_options,
       .examples = demo_examples,
-      .run = run_demo },
+      .run = run_demo,
+      .stops = true },
     { .noun = "context",
       .verb = "ls",
       .aliases = "list",
@@ -402,6 +421,7 @@ static const command help_commands[] = {
       .summary = "",
       .text = "",
       .run = run_complete,
+      .looks = true,
       .hidden = true },
     { .noun = "__man",
       .args = "[PAGE]",
@@ -415,8 +435,8 @@ static const command help_commands[] = {
 
 /* In the order of help. */
 static const command *const families[] = {
-    server_commands, topic_commands, group_commands,
-    dlq_commands,    queue_commands, help_commands,
+    server_commands, topic_commands,  group_commands, dlq_commands,
+    queue_commands,  stream_commands, help_commands,
 };
 
 const group *group_find(const char *noun)
@@ -445,7 +465,7 @@ const char *option_env(const option *o, char *out, size_t room)
     /* 'leat consume' describes a message to its program in these; a leat that
      * the program runs must not take them for its own options. */
     if (in_words("id key type topic partition position attempt fence "
-                 "original-id replayed-from queue",
+                 "original-id replayed-from queue stream",
                  o->name))
         return NULL;
     snprintf(out, room, "LEAT_%s", o->name);

@@ -58,8 +58,10 @@
 
 static const option dlq_ls_options[] = {
     FILTER_OPTIONS,
-    { "limit", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
-      "So many at most.  Without it, 100 on a terminal and all elsewhere." },
+    WATCH_OPTIONS,
+    COUNT_OPTION(
+        NULL,
+        "So many at most.  Without it, 100 on a terminal and all elsewhere."),
     { "after", 0, VALUE_TEXT, "ID", NULL, NULL, false, false,
       "Go on behind this one." },
     { "newest", 'r', VALUE_NONE, NULL, NULL, NULL, false, false,
@@ -77,6 +79,7 @@ static const option dlq_show_options[] = {
 
 static const option dlq_errors_options[] = {
     FILTER_OPTIONS,
+    WATCH_OPTIONS,
     { "by-group", 0, VALUE_NONE, NULL, NULL, NULL, false, false,
       "Count groups instead of errors." },
     CODEC,
@@ -86,8 +89,7 @@ static const option dlq_errors_options[] = {
 static const option dlq_replay_options[] = {
     ALL("All of them, or all that the options choose; asks first."),
     FILTER_OPTIONS,
-    { "limit", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
-      "So many at most, the oldest." },
+    COUNT_OPTION(NULL, "So many at most, the oldest."),
     { "rate", 0, VALUE_COUNT, "N", NULL, NULL, false, false,
       "So many a second at most." },
     DRY_RUN,
@@ -101,8 +103,7 @@ static const option dlq_replay_options[] = {
 static const option dlq_rm_options[] = {
     ALL("All of them, or all that the options choose."),
     FILTER_OPTIONS,
-    { "limit", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
-      "So many at most, the oldest." },
+    COUNT_OPTION(NULL, "So many at most, the oldest."),
     DRY_RUN,
     CODEC,
     { 0 },
@@ -115,8 +116,7 @@ static const option dlq_edit_options[] = {
       "Edit the body with $VISUAL or $EDITOR; the default on a terminal." },
     { "key", 'k', VALUE_TEXT, "KEY", NULL, NULL, false, false,
       "The new key; the partition stays." },
-    { "header", 'H', VALUE_LIST, "NAME:VALUE", NULL, NULL, false, false,
-      "The new headers, in the place of all; may be repeated." },
+    HEADER_OPTION("The new headers, in the place of all"),
     { "max-size", 0, VALUE_COUNT, "BYTES", "1048576", NULL, false, false,
       "Refuse a message that is larger." },
     CODEC,
@@ -180,7 +180,9 @@ const command dlq_commands[] = {
               "show'.  A table shows the beginning of a long error.",
       .options = dlq_ls_options,
       .examples = dlq_ls_examples,
-      .run = run_dlq_ls },
+      .run = run_dlq_ls,
+      .stops = true,
+      .looks = true },
     { .noun = "dlq",
       .verb = "show",
       .aliases = "info cat",
@@ -196,7 +198,8 @@ const command dlq_commands[] = {
               "as headers, and the reason as damaged.",
       .options = dlq_show_options,
       .examples = dlq_show_examples,
-      .run = run_dlq_show },
+      .run = run_dlq_show,
+      .looks = true },
     { .noun = "dlq",
       .verb = "errors",
       .aliases = "count",
@@ -210,7 +213,8 @@ const command dlq_commands[] = {
               "most frequent is the first, and newest names one to look at.",
       .options = dlq_errors_options,
       .examples = dlq_errors_examples,
-      .run = run_dlq_errors },
+      .run = run_dlq_errors,
+      .looks = true },
     { .noun = "dlq",
       .verb = "replay",
       .aliases = "retry redrive",
@@ -231,11 +235,12 @@ const command dlq_commands[] = {
               "record on stdout.  Missing are those that are not there (any "
               "more), refused those that cannot be replayed, with the reason; "
               "unknown are those that are gone after an answer was lost.  "
-              "Exits with 1 when some are missing or refused and with 75 when "
+              "Exits with 1 when some are missing or refused and with 76 when "
               "of some it is not known.",
       .options = dlq_replay_options,
       .examples = dlq_replay_examples,
-      .run = run_dlq_replay },
+      .run = run_dlq_replay,
+      .stops = true },
     { .noun = "dlq",
       .verb = "rm",
       .aliases = "remove delete",
@@ -249,7 +254,8 @@ const command dlq_commands[] = {
               "dlq replay' does.",
       .options = dlq_rm_options,
       .examples = dlq_rm_examples,
-      .run = run_dlq_rm },
+      .run = run_dlq_rm,
+      .stops = true },
     { .noun = "dlq",
       .verb = "edit",
       .aliases = "change",
@@ -264,6 +270,7 @@ const command dlq_commands[] = {
               "could not be decoded becomes a new message.",
       .options = dlq_edit_options,
       .examples = dlq_edit_examples,
-      .run = run_dlq_edit },
+      .run = run_dlq_edit,
+      .stops = true },
     { 0 },
 };

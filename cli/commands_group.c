@@ -3,13 +3,8 @@
  */
 #include "commands.h"
 
-static const option group_lag_options[] = {
-    { "watch", 'w', VALUE_NONE, NULL, NULL, NULL, false, false,
-      "Look again and again, until a signal." },
-    { "interval", 'i', VALUE_DURATION, "TIME", "2s", NULL, false, false,
-      "How often --watch looks." },
-    { 0 },
-};
+/* Of ls, info, lag and members. */
+static const option group_look_options[] = { WATCH_OPTIONS, { 0 } };
 
 static const option group_seek_options[] = {
     { "to", 0, VALUE_TEXT, "WHERE", NULL, NULL, false, false,
@@ -70,12 +65,12 @@ static const option group_rm_options[] = {
 };
 
 static const option group_pending_options[] = {
+    WATCH_OPTIONS,
     { "sort", 0, VALUE_CHOICE, "ORDER", "age", "age attempts position", false,
       false,
       "The oldest first, the most attempts first, or by partition and "
       "position." },
-    { "limit", 'n', VALUE_COUNT, "N", "100", NULL, false, false,
-      "How many to show, at most 10000." },
+    COUNT_OPTION("100", "How many to show, at most 10000."),
     { "after", 0, VALUE_TEXT, "TEXT", NULL, NULL, false, false,
       "Go on after a page, as the page before it says." },
     { "partition", 'p', VALUE_NUMBER, "N", NULL, NULL, false, false,
@@ -120,7 +115,9 @@ const command group_commands[] = {
       .arg_words = "@topic",
       .summary = "list the groups of a topic",
       .text = "With their members and lag.",
-      .run = run_group_ls },
+      .options = group_look_options,
+      .run = run_group_ls,
+      .looks = true },
     { .noun = "group",
       .verb = "info",
       .aliases = "show describe",
@@ -137,7 +134,9 @@ const command group_commands[] = {
               "group of that name, before or after it.  Last what its members "
               "share, which 'leat group alter' changes; max_attempts 0 is "
               "without a limit.",
-      .run = run_group_info },
+      .options = group_look_options,
+      .run = run_group_info,
+      .looks = true },
     { .noun = "group",
       .verb = "lag",
       .args = "TOPIC GROUP",
@@ -152,9 +151,10 @@ const command group_commands[] = {
               "to the mark was handed out at least once.  --columns shows "
               "more: due, lanes, beat_s (since the owner's last heartbeat), "
               "reason and changed (why and when the owner last changed).",
-      .options = group_lag_options,
+      .options = group_look_options,
       .examples = group_lag_examples,
-      .run = run_group_lag },
+      .run = run_group_lag,
+      .looks = true },
     { .noun = "group",
       .verb = "members",
       .args = "TOPIC GROUP",
@@ -165,7 +165,9 @@ const command group_commands[] = {
       .text = "A member that died is listed until the others notice.  It is "
               "alive if its last heartbeat is younger than its lease, by the "
               "server's clock.",
-      .run = run_group_members },
+      .options = group_look_options,
+      .run = run_group_members,
+      .looks = true },
     { .noun = "group",
       .verb = "pending",
       .args = "TOPIC GROUP",
@@ -178,7 +180,8 @@ const command group_commands[] = {
               "its key that does.  All partitions are merged.",
       .options = group_pending_options,
       .examples = group_pending_examples,
-      .run = run_group_pending },
+      .run = run_group_pending,
+      .looks = true },
     { .noun = "group",
       .verb = "seek",
       .args = "TOPIC GROUP --to WHERE",

@@ -65,7 +65,7 @@
           NULL,                                                                \
           false,                                                               \
           false,                                                               \
-          "Larger messages are refused, attributes counted; where nothing is " \
+          "Larger messages are refused, headers counted; where nothing is "    \
           "said, 1048576." },                                                  \
         SWITCH("content-dedup",                                                \
                "A message with the body of one sent before is that one."),     \
@@ -85,18 +85,7 @@
 
 /* How programs are run, of receive and pool. */
 #define PROGRAM                                                                \
-    { "exec",                                                                  \
-      'e',                                                                     \
-      VALUE_PROGRAM,                                                           \
-      "CMD",                                                                   \
-      NULL,                                                                    \
-      NULL,                                                                    \
-      false,                                                                   \
-      false,                                                                   \
-      "Run this program for each message.  Options of this command may stand " \
-      "right behind it, spelled in full; all words from the first that is "    \
-      "none of them, or from -- on, are its arguments.  No shell is "          \
-      "involved." },                                                           \
+    EXEC_OPTION,                                                               \
         TIME("retry-delay", "1s",                                              \
              "A message whose program failed is received again after so "      \
              "long."),                                                         \
@@ -114,16 +103,10 @@
       false,                                                                   \
       "Print each message like this: %r receipt, %I id, %c receives, %s when " \
       "it was sent, %e reason of a dead letter, %q queue, %g message group, "  \
-      "%k key, %y type, %d time, %h attributes, %n size of the body, %v "      \
+      "%k key, %y type, %d time, %h headers, %n size of the body, %v "         \
       "body, %% a percent sign; \\n \\t \\r \\0 \\\\ as in C." },              \
-        SWITCH("raw",                                                          \
-               "Print bytes as they are also on a terminal; without --format " \
-               "only the bodies, a line each.")
-
-#define MAX(letter, initial, help)                                             \
-    {                                                                          \
-        "max", letter, VALUE_COUNT, "N", initial, NULL, false, false, help     \
-    }
+        SWITCH("raw", "Print bytes as they are and whole also on a terminal; " \
+                      "without --format only the bodies, a line each.")
 
 static const option queue_create_options[] = {
     NAMESPACE,
@@ -140,14 +123,11 @@ static const option queue_alter_options[] = {
     { 0 },
 };
 
-static const option queue_ls_options[] = { NAMESPACE, { 0 } };
+static const option queue_ls_options[] = { NAMESPACE, WATCH_OPTIONS, { 0 } };
 
 static const option queue_stats_options[] = {
     WHOSE,
-    { "watch", 'w', VALUE_NONE, NULL, NULL, NULL, false, false,
-      "Look again and again, until a signal." },
-    { "interval", 'i', VALUE_DURATION, "TIME", "2s", NULL, false, false,
-      "How often --watch looks." },
+    WATCH_OPTIONS,
     { 0 },
 };
 
@@ -164,8 +144,9 @@ static const option queue_send_options[] = {
     { "dedup", 'd', VALUE_TEXT, "ID", NULL, NULL, false, false,
       "A message with the dedup id of one sent before, within the queue's "
       "window, is not sent again." },
-    { "attr", 'a', VALUE_LIST, "NAME=VALUE", NULL, NULL, false, false,
-      "Give every message this attribute; may be repeated." },
+    { "key", 'k', VALUE_TEXT, "KEY", NULL, NULL, false, false,
+      "The key of every message." },
+    HEADER_OPTION("Give every message this header"),
     { "type", 't', VALUE_TEXT, "TYPE", NULL, NULL, false, false,
       "The type of every message." },
     { "content-type", 0, VALUE_TEXT, "TYPE", NULL, NULL, false, false,
@@ -183,7 +164,8 @@ static const option queue_send_options[] = {
 
 static const option queue_receive_options[] = {
     WHOSE,
-    MAX('n', NULL,
+    COUNT_OPTION(
+        NULL,
         "Receive at most this many, up to 1000.  Without it, one; with --exec "
         "without a limit."),
     { "wait", 'w', VALUE_DURATION, "TIME", NULL, NULL, false, false,
@@ -216,7 +198,7 @@ static const option queue_reject_options[] = {
 
 static const option queue_peek_options[] = {
     WHOSE,
-    MAX('n', "10", "Show at most this many, up to 1000."),
+    COUNT_OPTION("10", "Show at most this many, up to 1000."),
     DEAD("Look at the dead letters."),
     PRINTING,
     { 0 },
@@ -224,7 +206,8 @@ static const option queue_peek_options[] = {
 
 static const option queue_redrive_options[] = {
     WHOSE,
-    MAX('n', NULL, "At most this many; without it, all that are there now."),
+    COUNT_OPTION(NULL,
+                 "At most this many; without it, all that are there now."),
     { "rate", 0, VALUE_COUNT, "N", NULL, NULL, false, false,
       "At most this many a second." },
     SWITCH("dry-run", "Only tell how many it would be."),
@@ -246,7 +229,7 @@ static const option queue_rm_options[] = {
 
 static const option queue_expire_options[] = {
     WHOSE,
-    MAX('n', "1000", "At most this many."),
+    COUNT_OPTION("1000", "At most this many."),
     { 0 },
 };
 
@@ -254,8 +237,7 @@ static const option queue_watch_options[] = {
     WHOSE,
     SWITCH("durable",
            "Read the events that the queue keeps, and miss none of them."),
-    { "count", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
-      "End after this many events." },
+    COUNT_OPTION(NULL, "End after this many events."),
     { 0 },
 };
 
@@ -274,8 +256,7 @@ static const option queue_pool_options[] = {
          "says."),
     SWITCH("go-on", "A queue does not wait for a message whose program failed: "
                     "those behind it overtake it."),
-    { "count", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
-      "End after this many messages." },
+    COUNT_OPTION(NULL, "End after this many messages."),
     TIME("until-idle", NULL,
          "End when nothing came for so long; what is delayed longer stays."),
     { 0 },
@@ -307,7 +288,7 @@ static const example queue_stats_examples[] = {
 };
 
 static const example queue_send_examples[] = {
-    { "leat queue send jobs 'resize 17.jpg' -a user=ann", "one message" },
+    { "leat queue send jobs 'resize 17.jpg' -H user:ann", "one message" },
     { "seq 100000 | leat queue send jobs -n 1000", "a message a line" },
     { "leat queue send mails --delay 10m --dedup welcome-17 -f mail.eml",
       "a file, in ten minutes, once" },
@@ -320,6 +301,8 @@ static const example queue_receive_examples[] = {
     { "leat queue receive jobs -w 20s", "one, waiting up to 20 seconds" },
     { "leat queue receive jobs --exec ./resize",
       "run './resize' for each message: exit 0 acknowledges it" },
+    { "leat queue receive jobs --exec ./resize -c 4 -- --width 80",
+      "four at once, each './resize --width 80'" },
     { "leat queue receive jobs -n 10 | tee got | leat queue ack jobs",
       "print ten, and acknowledge them" },
     { "leat queue receive jobs --dead -n 100 -o ndjson",
@@ -349,7 +332,7 @@ static const example queue_reject_examples[] = {
 static const example queue_peek_examples[] = {
     { "leat queue peek jobs", "the next ten" },
     { "leat queue peek jobs --dead --format '%I %h\\n'",
-      "dead letters and their attributes" },
+      "dead letters and their headers" },
     { 0 },
 };
 
@@ -386,8 +369,8 @@ static const example queue_pool_examples[] = {
       "every queue there is, ten programs at once" },
     { "leat queue pool game --exec ./move --workers 50 --until-idle 5s",
       "those of the namespace game, until there is nothing to do" },
-    { "leat queue pool game -- ./move --fast",
-      "all words behind -- are the program's" },
+    { "leat queue pool game --workers 50 -- ./move --fast",
+      "all words behind -- are the program and its arguments" },
     { 0 },
 };
 
@@ -428,7 +411,9 @@ const command queue_commands[] = {
               "oldest visible message.",
       .options = queue_ls_options,
       .examples = queue_ls_examples,
-      .run = run_queue_ls },
+      .run = run_queue_ls,
+      .stops = true,
+      .looks = true },
     { .noun = "queue",
       .verb = "stats",
       .aliases = "info show attributes",
@@ -443,7 +428,8 @@ const command queue_commands[] = {
               "and redriven count how often that happened.",
       .options = queue_stats_options,
       .examples = queue_stats_examples,
-      .run = run_queue_stats },
+      .run = run_queue_stats,
+      .looks = true },
     { .noun = "queue",
       .verb = "send",
       .aliases = "publish produce",
@@ -460,15 +446,16 @@ const command queue_commands[] = {
               "At the end it says how many were sent, how many had been sent "
               "before (by their dedup id), failed, and are unknown; with "
               "--output as a record on stdout, with the id where it was one "
-              "message.  Exits with 0 when all were sent, 75 when of some it "
+              "message.  Exits with 0 when all were sent, 76 when of some it "
               "is not known, and otherwise by the first failure.",
       .options = queue_send_options,
       .examples = queue_send_examples,
-      .run = run_queue_send },
+      .run = run_queue_send,
+      .stops = true },
     { .noun = "queue",
       .verb = "receive",
       .aliases = "get",
-      .args = "NAME [--exec CMD [ARGS...]]",
+      .args = "NAME [--exec CMD] [-- ARGS...]",
       .min_args = 1,
       .max_args = 1,
       .arg_words = "@queue",
@@ -480,7 +467,7 @@ const command queue_commands[] = {
           "1 when there was nothing.  In JSON the body is data where it "
           "is text and data_base64 otherwise.\n\n"
           "With --exec, it runs the program once for each message, its "
-          "body on stdin, until a signal, --max or --wait.  Exit code 0 "
+          "body on stdin, until a signal, --count or --wait.  Exit code 0 "
           "acknowledges the message, 65 makes it a dead letter at once, "
           "and after any other, or a signal, it is received again after "
           "--retry-delay.  While the program runs the message is kept "
@@ -488,7 +475,7 @@ const command queue_commands[] = {
           "the program is ended.  No more is received than programs run.\n\n"
           "The environment has LEAT_QUEUE, LEAT_ID, LEAT_KEY, LEAT_TYPE, "
           "LEAT_ATTEMPT (the receives, from 1) and LEAT_HEADER_NAME for "
-          "each attribute, in capitals with _ for what is neither letter "
+          "each header, in capitals with _ for what is neither letter "
           "nor digit.  What is empty, holds a zero byte or is over 32 KiB "
           "is left out.  LEAT_PASSWORD, REDISCLI_AUTH and a LEAT_URL with a "
           "password are not passed on.\n\n"
@@ -498,6 +485,7 @@ const command queue_commands[] = {
       .options = queue_receive_options,
       .examples = queue_receive_examples,
       .run = run_queue_receive,
+      .stops = true,
       .rest = true },
     { .noun = "queue",
       .verb = "ack",
@@ -556,7 +544,8 @@ const command queue_commands[] = {
               "message groups that may be received now.  Nothing changes.",
       .options = queue_peek_options,
       .examples = queue_peek_examples,
-      .run = run_queue_peek },
+      .run = run_queue_peek,
+      .looks = true },
     { .noun = "queue",
       .verb = "redrive",
       .aliases = "retry replay",
@@ -569,7 +558,8 @@ const command queue_commands[] = {
               "moved in one step: when this is killed, run it again.",
       .options = queue_redrive_options,
       .examples = queue_redrive_examples,
-      .run = run_queue_redrive },
+      .run = run_queue_redrive,
+      .stops = true },
     { .noun = "queue",
       .verb = "purge",
       .aliases = "clear",
@@ -625,11 +615,13 @@ const command queue_commands[] = {
               "marked; --durable reads those that the queue keeps.",
       .options = queue_watch_options,
       .examples = queue_watch_examples,
-      .run = run_queue_watch },
+      .run = run_queue_watch,
+      .stops = true,
+      .looks = true },
     { .noun = "queue",
       .verb = "pool",
       .aliases = "work",
-      .args = "[NAMESPACE] --exec CMD [ARGS...]",
+      .args = "[NAMESPACE] --exec CMD [-- ARGS...]",
       .max_args = 1,
       .summary = "run a program for the messages of all queues",
       .text = "Of a namespace, or without one of leat: queues that are there, "
@@ -641,6 +633,7 @@ const command queue_commands[] = {
       .options = queue_pool_options,
       .examples = queue_pool_examples,
       .run = run_queue_pool,
+      .stops = true,
       .rest = true },
     { 0 },
 };

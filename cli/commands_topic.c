@@ -5,31 +5,6 @@
 
 #define PARTITIONERS "murmur2 java ring round-robin random"
 
-/* How messages are printed: of tail, and of consume without a program. */
-#define PRINTER_OPTIONS                                                        \
-    { "format",                                                                \
-      0,                                                                       \
-      VALUE_TEXT,                                                              \
-      "FORMAT",                                                                \
-      NULL,                                                                    \
-      NULL,                                                                    \
-      false,                                                                   \
-      false,                                                                   \
-      "Print each message like this: %t topic, %p partition, %i position, %I " \
-      "id, %k key, %y type, %d time, %h headers, %n size of the body, %v "     \
-      "body, %% a percent sign; \\n \\t \\r \\0 \\\\ as in C." },              \
-    {                                                                          \
-        "raw", 0, VALUE_NONE, NULL, NULL, NULL, false, false,                  \
-            "Print bytes as they are also on a terminal; without --format "    \
-            "only "                                                            \
-            "the bodies, a line each."                                         \
-    }
-
-#define CODEC_OPTION(words, initial, help)                                     \
-    {                                                                          \
-        "codec", 0, VALUE_CHOICE, "CODEC", initial, words, false, false, help  \
-    }
-
 /* What is kept of a topic. */
 #define RETENTION_OPTIONS(forget, abandoned)                                   \
     { "max-age",                                                               \
@@ -123,27 +98,18 @@ static const option topic_alter_options[] = {
     { 0 },
 };
 
+static const option topic_ls_options[] = { WATCH_OPTIONS, { 0 } };
+
 static const option topic_info_options[] = {
     { "by-partition", 'p', VALUE_NONE, NULL, NULL, NULL, false, false,
       "Print a row for each partition." },
+    WATCH_OPTIONS,
     { 0 },
 };
 
 static const option topic_send_options[] = {
-    { "key", 'k', VALUE_TEXT, "KEY", NULL, NULL, false, false,
-      "The key of every message: messages of one key stay in order." },
-    { "key-delimiter", 'K', VALUE_TEXT, "TEXT", NULL, NULL, false, false,
-      "Each message is its key, this text, and its body." },
-    { "null", '0', VALUE_NONE, NULL, NULL, NULL, false, false,
-      "Messages end with a zero byte instead of a newline." },
-    { "file", 'f', VALUE_FILE, "FILE", NULL, NULL, false, false,
-      "Send the whole of this file as one message; - is stdin." },
-    { "header", 'H', VALUE_LIST, "NAME:VALUE", NULL, NULL, false, false,
-      "Give every message this header; may be repeated." },
-    { "type", 't', VALUE_TEXT, "TYPE", NULL, NULL, false, false,
-      "The type of every message." },
-    { "content-type", 0, VALUE_TEXT, "TYPE", NULL, NULL, false, false,
-      "The media type of every body." },
+    MESSAGE_OPTIONS("The key of every message: messages of one key stay in "
+                    "order."),
     { "partition", 'p', VALUE_NUMBER, "N", NULL, NULL, false, false,
       "Send to this partition, whatever the key." },
     { "delay", 0, VALUE_DURATION, "TIME", NULL, NULL, false, false,
@@ -154,8 +120,6 @@ static const option topic_send_options[] = {
       "Make the topic if there is none." },
     { "partitions", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
       "How many partitions --auto-create makes; without it, one." },
-    { "max-size", 0, VALUE_COUNT, "BYTES", "1048576", NULL, false, false,
-      "Refuse a message that is larger." },
     CODEC_OPTION("native ce ce-json", "native",
                  "How a message is written: leat's own form, or a CloudEvent "
                  "as fields or as JSON."),
@@ -170,9 +134,11 @@ static const option topic_tail_options[] = {
       "Without it, the last ten messages." },
     { "partition", 'p', VALUE_NUMBER, "N", NULL, NULL, false, false,
       "Look at this partition only." },
-    { "count", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
-      "End after this many messages.  Without --from, the last N." },
-    PRINTER_OPTIONS,
+    COUNT_OPTION(
+        NULL,
+        "The last N messages, after which --follow goes on.  With --from, end "
+        "after this many."),
+    PRINTER_OPTIONS("%t topic, %p partition, %i position"),
     CODEC_OPTION("auto native ce ce-json", "auto",
                  "How messages were written; auto tries leat's own form, then "
                  "CloudEvents."),
@@ -201,9 +167,7 @@ static const option topic_trim_options[] = {
 static const option consume_options[] = {
     { "group", 'g', VALUE_GROUP, "GROUP", NULL, NULL, false, false,
       "The group to join; its members share the partitions." },
-    { "exec", 'e', VALUE_REST, "CMD", NULL, NULL, false, false,
-      "Run this program for each message; all words behind it are its "
-      "arguments.  No shell is involved." },
+    EXEC_OPTION,
     { "concurrency", 'c', VALUE_COUNT, "N", "1", NULL, false, false,
       "How many messages are worked on at once." },
     { "order", 0, VALUE_CHOICE, "WHAT", NULL, "partition key none", false,
@@ -234,12 +198,13 @@ static const option consume_options[] = {
       "has failed." },
     { "until-idle", 0, VALUE_DURATION, "TIME", NULL, NULL, false, false,
       "End when nothing came for so long." },
-    { "count", 'n', VALUE_COUNT, "N", NULL, NULL, false, false,
-      "End after this many messages were printed or acknowledged, or became "
-      "dead letters." },
+    COUNT_OPTION(
+        NULL,
+        "End when this many messages were printed or acknowledged, or became "
+        "dead letters: just as many, the others stay for the next."),
     { "drain", 0, VALUE_DURATION, "TIME", "30s", NULL, false, false,
       "How long programs may go on after a signal." },
-    PRINTER_OPTIONS,
+    PRINTER_OPTIONS("%t topic, %p partition, %i position"),
     CODEC_OPTION("native ce ce-json", "native", "How messages were written."),
     { 0 },
 };
@@ -279,7 +244,8 @@ static const example topic_info_examples[] = {
 };
 
 static const example topic_send_examples[] = {
-    { "echo hello | leat topic send orders", "one message" },
+    { "leat topic send orders hello -k ann -H source:web", "one message" },
+    { "seq 1000 | leat topic send orders", "a message a line" },
     { "leat topic send orders -K , <orders.csv",
       "a message a line, the key before the first comma" },
     { "echo wake up | leat topic send alarms --delay 90s",
@@ -293,6 +259,8 @@ static const example topic_send_examples[] = {
 
 static const example topic_tail_examples[] = {
     { "leat topic tail orders -f", "the last ten, and what comes" },
+    { "leat topic tail orders -fn 1", "the last one, and what comes" },
+    { "leat topic tail orders -f --from end -n 1", "wait for the next" },
     { "leat topic tail orders --from 10m --format '%p %i %k %v\\n'",
       "what came in the last ten minutes" },
     { "leat topic tail orders --from start -o ndjson",
@@ -307,8 +275,10 @@ static const example topic_rm_examples[] = {
 };
 
 static const example consume_examples[] = {
-    { "leat consume orders -g billing --exec ./bill --quiet",
-      "run './bill --quiet' for each message, its body on stdin" },
+    { "leat consume orders -g billing --exec ./bill",
+      "run './bill' for each message, its body on stdin" },
+    { "leat consume orders -g billing --exec ./bill --count 5 -- --dry",
+      "five messages: --count is leat's, './bill --dry' is run" },
     { "leat consume orders -g billing -c 8 --order key -- python3 bill.py",
       "eight at once, messages of one key one after another" },
     { "leat consume orders -g mail --max-attempts 3 --backoff fixed:10s "
@@ -370,8 +340,10 @@ const command topic_commands[] = {
       .args = "",
       .summary = "list the topics",
       .text = "With partitions, messages in the log, and groups.",
+      .options = topic_ls_options,
       .examples = topic_ls_examples,
-      .run = run_topic_ls },
+      .run = run_topic_ls,
+      .looks = true },
     { .noun = "topic",
       .verb = "info",
       .aliases = "show describe",
@@ -386,7 +358,8 @@ const command topic_commands[] = {
               "that a removal is under way, or was cut off.",
       .options = topic_info_options,
       .examples = topic_info_examples,
-      .run = run_topic_info },
+      .run = run_topic_info,
+      .looks = true },
     { .noun = "topic",
       .verb = "rm",
       .aliases = "remove delete",
@@ -406,23 +379,25 @@ const command topic_commands[] = {
     { .noun = "topic",
       .verb = "send",
       .aliases = "publish produce",
-      .args = "NAME",
+      .args = "NAME [MESSAGE]",
       .min_args = 1,
-      .max_args = 1,
+      .max_args = 2,
       .arg_words = "@topic",
-      .summary = "send messages, one a line of stdin",
-      .text = "Reads lines and sends each as one message, without its newline "
-              "and otherwise byte for byte.  Memory is bounded, whatever comes "
-              "in.  A message that is too large, or has no key where one is "
-              "expected, ends the sending; the error names its line, and what "
-              "came before it is sent.\n\n"
-              "At the end it says how many messages are persisted, failed and "
-              "unknown; with --output as a record on stdout.  Exits with 0 "
-              "when all are persisted, 75 when of some it is not known, and "
-              "otherwise by the first failure.",
+      .summary = "send a message, or one a line of stdin",
+      .text =
+          "Without MESSAGE it reads lines and sends each, without its newline "
+          "and otherwise byte for byte.  Memory is bounded, whatever comes "
+          "in.  A message that is too large, or has no key where one is "
+          "expected, ends the sending; the error names its line, and what "
+          "came before it is sent.\n\n"
+          "At the end it says how many messages are persisted, failed and "
+          "unknown; with --output as a record on stdout.  Exits with 0 "
+          "when all are persisted, 76 when of some it is not known, and "
+          "otherwise by the first failure.",
       .options = topic_send_options,
       .examples = topic_send_examples,
-      .run = run_topic_send },
+      .run = run_topic_send,
+      .stops = true },
     { .noun = "topic",
       .verb = "tail",
       .aliases = "cat read",
@@ -441,10 +416,12 @@ const command topic_commands[] = {
               "reason.",
       .options = topic_tail_options,
       .examples = topic_tail_examples,
-      .run = run_topic_tail },
+      .run = run_topic_tail,
+      .stops = true,
+      .looks = true },
     { .noun = "consume",
       .aliases = "work",
-      .args = "TOPIC -g GROUP [--exec CMD [ARGS...]]",
+      .args = "TOPIC -g GROUP [--exec CMD] [-- ARGS...]",
       .min_args = 1,
       .max_args = 1,
       .arg_words = "@topic",
@@ -476,6 +453,7 @@ const command topic_commands[] = {
       .options = consume_options,
       .examples = consume_examples,
       .run = run_consume,
+      .stops = true,
       .rest = true },
     { 0 },
 };

@@ -178,6 +178,15 @@ static leat_client *connect_quickly(cli *c)
     return client_open(c, value_text(c, "url"), "leat-complete", &code);
 }
 
+/* Others made these names, and a line of ours is one candidate. */
+static bool shell_can_take(const char *name)
+{
+    for (const char *s = name; *s; s++)
+        if ((unsigned char)*s < ' ' || *s == 127)
+            return false;
+    return true;
+}
+
 static void offer_live(typing *t, const char *topic, const char *what)
 {
     leat_client *client = connect_quickly(t->c);
@@ -187,6 +196,31 @@ static void offer_live(typing *t, const char *topic, const char *what)
     for (size_t i = 0; n && i < n->count; i++)
         offer(t, n->name[i], strlen(n->name[i]), what);
     leat_names_free(n);
+    leat_client_close(client);
+}
+
+static void offer_streams(typing *t)
+{
+    leat_client *client = connect_quickly(t->c);
+    leat_names *n = client ? leat_stream_names(client, NULL, NULL) : NULL;
+    for (size_t i = 0; n && i < n->count; i++)
+        if (shell_can_take(n->name[i]))
+            offer(t, n->name[i], strlen(n->name[i]), "stream");
+    leat_names_free(n);
+    leat_client_close(client);
+}
+
+/* The server's groups of the stream that was named. */
+static void offer_stream_groups(typing *t)
+{
+    leat_client *client = connect_quickly(t->c);
+    leat_stream_info *s = client
+                              ? leat_stream_describe(client, t->args[0], NULL)
+                              : NULL;
+    for (size_t i = 0; s && i < s->groups; i++)
+        if (shell_can_take(s->group[i].name.p))
+            offer(t, s->group[i].name.p, s->group[i].name.n, "group");
+    leat_stream_info_free(s);
     leat_client_close(client);
 }
 
@@ -233,14 +267,15 @@ static void offer_value(typing *t, const option *o)
         offer_contexts(t);
         break;
     case VALUE_GROUP:
-        if (t->arg_count)
+        if (t->arg_count && in_words("stream", t->command->noun))
+            offer_stream_groups(t);
+        else if (t->arg_count)
             offer_live(t, t->args[0], "group");
         break;
     case VALUE_QUEUE:
         offer_queues(t);
         break;
     case VALUE_FILE:
-    case VALUE_REST:
     case VALUE_PROGRAM:
         puts(":files");
         break;
@@ -308,6 +343,8 @@ static void offer_args(typing *t)
         offer_arg(t, words);
     else if (strcmp(words, "@queue") == 0 && t->arg_count == 0)
         offer_queues(t);
+    else if (strcmp(words, "@stream") == 0 && t->arg_count == 0)
+        offer_streams(t);
     else if (strcmp(words, "@context") == 0)
         offer_contexts(t);
     else if (strcmp(words, "@command") == 0)
@@ -380,7 +417,6 @@ static void pass_word(typing *t, const char *word)
 static void keep(typing *t, const option *o, const char *text)
 {
     value *v = value_find(t->c, o->name);
-    t->rest = o->kind == VALUE_REST || o->kind == VALUE_PROGRAM;
     t->pending = NULL;
     if (!v || v->option != o)
         return;

@@ -14,7 +14,7 @@ typedef struct letters {
 
 /* False with *code, and said. */
 bool letters_open(cli *c, letters *l, int *code);
-void letters_close(letters *l);
+void letters_close(cli *c, letters *l);
 
 /* Say why there is no such letter; an exit code. */
 int letter_fail(const leat_error *err);

@@ -124,6 +124,7 @@ static bool describes_message(const char *s)
         "LEAT_ID=",          "LEAT_KEY=",           "LEAT_TYPE=",
         "LEAT_ATTEMPT=",     "LEAT_FENCE=",         "LEAT_HEADER_",
         "LEAT_ORIGINAL_ID=", "LEAT_REPLAYED_FROM=", "LEAT_QUEUE=",
+        "LEAT_STREAM=",
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(s, names[i], strlen(names[i])) == 0)
@@ -208,10 +209,14 @@ static void set_place(vars *v, const sighting *m, const leat_delivery *d)
         set_var(v, "LEAT_QUEUE", m->queue);
         return;
     }
+    set_var(v, "LEAT_POSITION", leat_str(position_text(m->position, text)));
+    if (m->stream) {
+        set_var(v, "LEAT_STREAM", leat_str(m->topic));
+        return;
+    }
     set_var(v, "LEAT_TOPIC", leat_str(m->topic));
     if (m->partition >= 0)
         set_number(v, "LEAT_PARTITION", (uint64_t)m->partition);
-    set_var(v, "LEAT_POSITION", leat_str(position_text(m->position, text)));
     set_number(v, "LEAT_FENCE", leat_delivery_fence(d));
 }
 
@@ -554,14 +559,8 @@ char *ran_reason(const ran *r)
     return reason;
 }
 
-char **program_get(cli *c, char *by_name[2])
-{
-    by_name[0] = value_find(c, "exec")->text;
-    by_name[1] = NULL;
-    return c->rest_count ? c->rest : by_name[0] ? by_name : NULL;
-}
-
-bool program_exists(const char *name)
+/* Is there such a program, in PATH where the name has no slash? */
+static bool program_exists(const char *name)
 {
     if (strchr(name, '/'))
         return access(name, X_OK) == 0;
@@ -576,4 +575,34 @@ bool program_exists(const char *name)
         s += n + (s[n] == ':');
     }
     return false;
+}
+
+/* The words behind -- are the arguments of what --exec names; where that comes
+ * from the environment, they are a program of their own. */
+char **program_get(cli *c)
+{
+    value *v = value_find(c, "exec");
+    bool given = v->text && v->origin == FROM_FLAG;
+    if (c->rest_count && !given)
+        return c->rest;
+    if (!v->text)
+        return NULL;
+    if (!c->rest) {
+        c->rest = grab(2 * sizeof *c->rest);
+        c->rest++;
+    }
+    c->rest[-1] = v->text;
+    return c->rest - 1;
+}
+
+int program_check(char **program, const char *nothing)
+{
+    if (program_exists(program[0]))
+        return 0;
+    return fail(EXIT_USAGE,
+                strpbrk(program[0], " |;<>&$")
+                    ? "no shell is involved: its arguments are words of their "
+                      "own behind --, or it is -- sh -c '...'"
+                    : nothing,
+                "--exec: there is no program '%s'", program[0]);
 }

@@ -37,25 +37,40 @@ ran program_run(char **argv, const sighting *m, int64_t max_ms, leat_ctx *x);
  * letter cut in two; malloced. */
 char *ran_reason(const ran *r);
 
-/* The program that --exec, or the words after --, name; NULL: none.  by_name is
- * the caller's room. */
-char **program_get(cli *c, char *by_name[2]);
+/* The program that --exec, or the words behind --, name, and its arguments;
+ * NULL: none.  Borrowed from c. */
+char **program_get(cli *c);
 
-/* Is there such a program, in PATH where the name has no slash? */
-bool program_exists(const char *name);
+/* 0, or an exit code where there is no such program, and said: `nothing` is
+ * what was not done. */
+int program_check(char **program, const char *nothing);
 
 /* Kill all that run; may be called by a signal's handler. */
 void programs_kill(void);
 
 /* ---- how many may begin (gate.c) -------------------------------------- */
 
+enum { GATE_HOLDS = 256 };
+
+typedef struct gate_key { /* a message */
+    uint32_t partition;
+    uint64_t ms, seq;
+} gate_key;
+
+typedef struct held_place {
+    gate_key key;
+    int64_t since_ns;
+} held_place;
+
 typedef struct gate {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int64_t limit;           /* 0: none                                  */
-    int64_t begun, finished; /* for the limit: finished is part of begun */
-    bool shut;               /* something went wrong: none may begin     */
-    bool stopping;           /* who waits leaves                         */
+    int64_t limit;               /* 0: none                                  */
+    int64_t begun, finished;     /* for the limit: finished is part of begun */
+    held_place held[GATE_HOLDS]; /* failed, perhaps for the last time    */
+    size_t holding;
+    bool shut;     /* something went wrong: none may begin     */
+    bool stopping; /* who waits leaves                         */
 } gate;
 
 #define GATE(most)                                                             \
@@ -64,11 +79,17 @@ typedef struct gate {
         .changed = PTHREAD_COND_INITIALIZER, .limit = (most)                   \
     }
 
-/* Wait for a place; false: there will be none. */
-bool gate_enter(gate *g);
+/* Wait for a place; false: there will be none.  key: the message, where places
+ * are held; NULL: they are not. */
+bool gate_enter(gate *g, const gate_key *key);
 void gate_leave(gate *g, bool finished);
-/* One that ended without entering. */
-void gate_count(gate *g);
+/* Instead of leaving: it failed, and whether that was the last time is not
+ * known yet. */
+void gate_hold(gate *g, const gate_key *key);
+/* Let go of places that are held in vain; to be called now and then. */
+void gate_sweep(gate *g);
+/* One that ended without leaving: it was held, or did not enter. */
+void gate_count(gate *g, const gate_key *key);
 /* The limit is, or it is shut. */
 bool gate_reached(gate *g);
 void gate_stop(gate *g);

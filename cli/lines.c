@@ -8,10 +8,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#define BLOCK 65536
+#define BLOCK   65536
+#define LOOK_MS 200
 
 /* Read one more block behind what is there; false at the end of the input, at
  * a signal, or after a failure in *code. */
@@ -27,6 +29,10 @@ static bool read_block(line_reader *l, int *code)
         l->buffer = regrab(l->buffer, l->room);
     }
     for (;;) {
+        /* A signal may come just before we wait. */
+        struct pollfd p = { .fd = l->fd, .events = POLLIN };
+        if (!stop_signal && poll(&p, 1, LOOK_MS) == 0)
+            continue;
         ssize_t got = stop_signal ? -1
                                   : read(l->fd, l->buffer + l->have, BLOCK);
         if (got > 0) {
@@ -130,29 +136,23 @@ void lines_close(line_reader *l)
 
 /* ---- headers ---------------------------------------------------------- */
 
-static int add_header(header_list *h, const char *name, char between,
-                      char *line)
+static int add_header(header_list *h, char *line)
 {
-    char *at = strchr(line, between);
-    if (!at || at == line) {
-        char *todo = format("give NAME%cVALUE", between);
-        int code = fail(EXIT_USAGE, todo, "--%s: '%s' has no name", name, line);
-        free(todo);
-        return code;
-    }
+    char *at = strchr(line, ':');
+    if (!at || at == line)
+        return fail(EXIT_USAGE, "give NAME:VALUE", "--header: '%s' has no name",
+                    line);
     if (h->count == MAX_HEADERS)
-        return fail(EXIT_USAGE, NULL, "--%s: at most %d", name, MAX_HEADERS);
-    const char *text = at + 1;
-    if (between == ':')
-        text += strspn(text, " \t");
+        return fail(EXIT_USAGE, NULL, "--header: at most %d", MAX_HEADERS);
+    const char *text = at + 1 + strspn(at + 1, " \t");
     h->list[h->count++] = (leat_header){ leat_mem(line, (size_t)(at - line)),
                                          leat_str(text) };
     return 0;
 }
 
-int header_list_get(cli *c, const char *name, char between, header_list *h)
+int header_list_get(cli *c, header_list *h)
 {
-    const char *text = value_text(c, name);
+    const char *text = value_text(c, "header");
     int code = 0;
     h->text = copy(text ? text : "");
     for (char *line = h->text; *line && code == 0;) {
@@ -160,7 +160,7 @@ int header_list_get(cli *c, const char *name, char between, header_list *h)
         bool more = *end != '\0';
         *end = '\0';
         if (*line)
-            code = add_header(h, name, between, line);
+            code = add_header(h, line);
         line = end + more;
     }
     return code;

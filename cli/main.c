@@ -108,7 +108,9 @@ static int run(cli *c, int argc, char **argv)
     if (!settings_load(c, &code))
         return code;
     set_style(c);
-    return c->command->run(c);
+    bool again = value_find(c, "watch") && value_on(c, "watch");
+    signals_ask = again || c->command->stops;
+    return again ? watch_command(c) : c->command->run(c);
 }
 
 int main(int argc, char **argv)
@@ -119,7 +121,10 @@ int main(int argc, char **argv)
     if (!setlocale(LC_CTYPE, ""))
         (void)setlocale(LC_CTYPE, "C.UTF-8");
     catch_signals();
-    int code = finish(run(&c, argc, argv));
+    int code = run(&c, argc, argv);
+    if (code == 0 && stop_signal == SIGINT)
+        code = EXIT_SIGNAL + SIGINT; /* whoever started us may want to stop */
+    code = finish(code);
     settings_free(&c);
     return code;
 }

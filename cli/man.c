@@ -174,12 +174,16 @@ static const char exit_text[] =
     "*70*\n\tA bug in leat.\n\n"
     "*74*\n\tThe operating system failed a call; also when the output could "
     "not be written.\n\n"
-    "*75*\n\tNo answer in time, or an outcome that is not known: look before "
-    "you repeat.\n\n"
+    "*75*\n\tNot done, and it may succeed later: the server is busy or full, "
+    "or did not answer in time.  Try again.\n\n"
+    "*76*\n\tThe outcome is not known: it was sent and the answer was lost.  "
+    "Look before you repeat.\n\n"
     "*77*\n\tCredentials or rights are missing.\n\n"
     "*78*\n\tA configuration file, an environment variable or the server's "
     "configuration is wrong.\n\n"
-    "*128+n*\n\tEnded by signal n.\n\n";
+    "*128+n*\n\tEnded by signal n: 130 after Ctrl-C, with every command.  A "
+    "command that works until it is told to end, as *leat consume* does, exits "
+    "with 0 after SIGTERM.\n\n";
 
 static const char env_text[] =
     "Every option _--some-name_ is also read from LEAT\\_SOME\\_NAME.  A "

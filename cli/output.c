@@ -31,7 +31,8 @@ struct output {
     size_t *shown; /* indexes of the columns wanted, in their order */
     size_t shown_count;
     bool record, headers, color, tty, utc;
-    bool headed; /* the heading was written by a flush */
+    bool headed;         /* the heading was written by a flush */
+    const char *prelude; /* before the first line; NULL: none */
     char form[8];
     cell *cells; /* row after row, count each */
     size_t cell_count, room;
@@ -39,11 +40,27 @@ struct output {
 
 /* ---- which columns ---------------------------------------------------- */
 
+static bool is_time(const column *c)
+{
+    return c->kind == COLUMN_MS || c->kind == COLUMN_SECONDS;
+}
+
 static int find_column(const output *o, const char *name, size_t n)
 {
     for (size_t i = 0; i < o->count; i++)
         if (strlen(o->columns[i].name) == n &&
             strncasecmp(o->columns[i].name, name, n) == 0)
+            return (int)i;
+    return -1;
+}
+
+/* By its heading, which has no unit. */
+static int find_time(const output *o, const char *name, size_t n)
+{
+    for (size_t i = 0; i < o->count; i++)
+        if (is_time(&o->columns[i]) &&
+            strncasecmp(o->columns[i].name, name, n) == 0 &&
+            o->columns[i].name[n] == '_')
             return (int)i;
     return -1;
 }
@@ -76,6 +93,8 @@ static int choose_columns(output *o, const char *list)
     for (const char *s = list; *s;) {
         size_t n = strcspn(s, ",");
         int i = find_column(o, s, n);
+        if (i < 0)
+            i = find_time(o, s, n);
         if (i < 0)
             return bad_column(o, s, n);
         o->shown[o->shown_count++] = (size_t)i;
@@ -114,7 +133,9 @@ output *output_open(cli *c, const column *columns, size_t n, bool record,
     output *o = grab(sizeof *o);
     o->columns = columns;
     o->count = n;
-    o->record = record;
+    o->record = record && (!c->watching || c->prelude);
+    o->prelude = c->prelude;
+    o->headed = c->headed;
     o->headers = !value_on(c, "no-headers");
     o->color = c->color_out;
     o->tty = isatty(STDOUT_FILENO) == 1;
@@ -209,7 +230,7 @@ static char *thousands(int64_t v)
     return out;
 }
 
-static char *humane_bytes(int64_t v)
+char *humane_bytes(int64_t v)
 {
     static const char *const units[] = { "KiB", "MiB", "GiB", "TiB" };
     double x = (double)v;
@@ -220,6 +241,32 @@ static char *humane_bytes(int64_t v)
     }
     return u < 0 ? format("%lld B", (long long)v)
                  : format("%.1f %s", x, units[u]);
+}
+
+/* "250ms", "4.5s", "13m 20s", "7d": two units at most. */
+char *humane_time(int64_t ms)
+{
+    static const struct {
+        int64_t ms;
+        char unit;
+    } units[] = {
+        { 86400000, 'd' }, { 3600000, 'h' }, { 60000, 'm' }, { 1000, 's' }
+    };
+    const char *sign = ms < 0 ? "-" : "";
+    int64_t v = ms < 0 ? -ms : ms;
+    if (v < 1000)
+        return format("%s%lldms", sign, (long long)v);
+    if (v < 60000 && v % 1000 >= 100)
+        return format("%s%lld.%llds", sign, (long long)(v / 1000),
+                      (long long)(v % 1000 / 100));
+    size_t i = 0;
+    while (v < units[i].ms)
+        i++;
+    int64_t next = i < 3 ? v % units[i].ms / units[i + 1].ms : 0;
+    return next ? format("%s%lld%c %lld%c", sign, (long long)(v / units[i].ms),
+                         units[i].unit, (long long)next, units[i + 1].unit)
+                : format("%s%lld%c", sign, (long long)(v / units[i].ms),
+                         units[i].unit);
 }
 
 static char *list_text(const char *s)
@@ -255,6 +302,13 @@ static char *cell_text(const output *o, const column *c, const cell *x,
     case COLUMN_BYTES:
         return humane ? humane_bytes(x->number)
                       : format("%lld", (long long)x->number);
+    case COLUMN_MS:
+        return humane ? humane_time(x->number)
+                      : format("%lld", (long long)x->number);
+    case COLUMN_SECONDS:
+        if (humane)
+            return humane_time((int64_t)(x->real * 1000));
+        return format("%.3f", x->real);
     case COLUMN_REAL:
         return format("%.3f", x->real);
     case COLUMN_BOOL:
@@ -406,8 +460,10 @@ static void json_cell(const output *o, leat_json *j, const column *c,
     case COLUMN_COUNT:
     case COLUMN_ID:
     case COLUMN_BYTES:
+    case COLUMN_MS:
         leat_json_int(j, c->name, x->number);
         break;
+    case COLUMN_SECONDS:
     case COLUMN_REAL: {
         char number[40];
         int n = snprintf(number, sizeof number, "%.3f", x->real);
@@ -461,7 +517,8 @@ static char *table_cell(const output *o, size_t row, size_t i)
     const cell *x = cell_at(o, row, i);
     char *s = cell_text(o, column_at(o, i), x, true);
     bool text = column_at(o, i)->kind == COLUMN_TEXT && !x->null;
-    char *safe = printable(s, text ? x->n : strlen(s));
+    size_t n = text ? x->n : strlen(s);
+    char *safe = (o->tty ? shown_text : printable)(s, n);
     free(s);
     return safe;
 }
@@ -469,7 +526,22 @@ static char *table_cell(const output *o, size_t row, size_t i)
 static bool is_number(const column *c)
 {
     return c->kind == COLUMN_COUNT || c->kind == COLUMN_ID ||
-           c->kind == COLUMN_BYTES || c->kind == COLUMN_REAL;
+           c->kind == COLUMN_BYTES || c->kind == COLUMN_REAL || is_time(c);
+}
+
+/* A time that has its unit behind it has none in its heading, unless another
+ * column is called so; written to out. */
+static const char *heading(const output *o, size_t i, char out[64])
+{
+    const column *c = column_at(o, i);
+    snprintf(out, 64, "%s", c->name);
+    char *unit = strrchr(out, '_');
+    if (is_time(c) && unit) {
+        *unit = '\0';
+        if (find_column(o, out, strlen(out)) >= 0)
+            *unit = '_';
+    }
+    return out;
 }
 
 static void pad(int n)
@@ -550,11 +622,12 @@ static void write_field(const output *o, size_t i, int indent)
 static void write_record(const output *o)
 {
     int width = 0;
+    char room[64];
     for (size_t i = 0; i < o->shown_count; i++)
-        if (columns_of(column_at(o, i)->name) > width)
-            width = columns_of(column_at(o, i)->name);
+        if (columns_of(heading(o, i, room)) > width)
+            width = columns_of(room);
     for (size_t i = 0; rows(o) && i < o->shown_count; i++) {
-        const char *name = column_at(o, i)->name;
+        const char *name = heading(o, i, room);
         const cell *x = cell_at(o, 0, i);
         if (column_at(o, i)->kind == COLUMN_LIST) {
             write_list(o, x->null ? "" : x->text);
@@ -582,12 +655,22 @@ static void put_cell(const output *o, size_t i, const char *s, int width,
         pad(room);
 }
 
+/* A screen that is redrawn does not scroll: below the title and the heading,
+ * above the line that counts the rest. */
+static size_t rows_that_fit(const output *o)
+{
+    int room = term_height() - 5;
+    size_t fit = room > 1 ? (size_t)room : 1;
+    return o->prelude && rows(o) > fit ? fit : rows(o);
+}
+
 static void write_table(const output *o)
 {
+    char room[64];
     int *width = grab(o->shown_count * sizeof *width);
     char **text = grab((rows(o) * o->shown_count + 1) * sizeof *text);
     for (size_t i = 0; i < o->shown_count; i++) {
-        width[i] = o->headers ? columns_of(column_at(o, i)->name) : 0;
+        width[i] = o->headers ? columns_of(heading(o, i, room)) : 0;
         for (size_t r = 0; r < rows(o); r++) {
             char *s = text[r * o->shown_count + i] = table_cell(o, r, i);
             if (columns_of(s) > width[i])
@@ -595,16 +678,23 @@ static void write_table(const output *o)
         }
     }
     for (size_t i = 0; o->headers && i < o->shown_count; i++)
-        put_cell(o, i, column_at(o, i)->name, width[i], true);
+        put_cell(o, i, heading(o, i, room), width[i], true);
     if (o->headers)
         putchar('\n');
+    size_t fit = rows_that_fit(o);
     for (size_t r = 0; r < rows(o); r++) {
         for (size_t i = 0; i < o->shown_count; i++) {
-            put_cell(o, i, text[r * o->shown_count + i], width[i], false);
+            if (r < fit)
+                put_cell(o, i, text[r * o->shown_count + i], width[i], false);
             free(text[r * o->shown_count + i]);
         }
-        putchar('\n');
+        if (r < fit)
+            putchar('\n');
     }
+    if (rows(o) == 0 && o->tty)
+        puts("(none)");
+    if (fit < rows(o))
+        printf("... and %zu more\n", rows(o) - fit);
     free(text);
     free(width);
 }
@@ -612,6 +702,8 @@ static void write_table(const output *o)
 static int write_all(output *o)
 {
     int code = 0;
+    if (o->prelude)
+        fputs(o->prelude, stdout);
     if (strcmp(o->form, "json") == 0)
         code = write_json(o, false);
     else if (strcmp(o->form, "ndjson") == 0)

@@ -6,6 +6,15 @@
  * Options may stand anywhere; those of a command after its name.  Nouns, verbs
  * and long options may be shortened as long as one thing is meant.  Errors are
  * kept until the end, so that --help beside a mistake still helps.
+ *
+ * Of a command that runs a program all words up to -- are ours, wherever they
+ * stand, and all words behind it are the program's:
+ *
+ *   leat consume TOPIC -g GROUP --exec CMD --count 5 -- ARGS...
+ *   leat consume TOPIC -g GROUP --count 5 -- CMD ARGS...
+ *
+ * A word behind --exec CMD that is no option could be meant for either, and is
+ * refused.
  */
 #include "cli.h"
 
@@ -170,9 +179,30 @@ void add_values(cli *c, const option *list)
         c->values[c->value_count++] = (value){ .option = o };
 }
 
+/* The program that --exec has named so far; NULL: none. */
+static const char *program_named(const cli *c)
+{
+    for (int i = 0; i < c->value_count; i++)
+        if (c->values[i].option->kind == VALUE_PROGRAM)
+            return c->values[i].text;
+    return NULL;
+}
+
+/* What to do about a word that stands behind --exec; malloced. */
+static char *behind_dashes(const cli *c, const char *word)
+{
+    return format("what is the program's stands behind --: --exec %s -- %s",
+                  program_named(c), word);
+}
+
 static bool take_word(parser *p, char *word)
 {
     cli *c = p->c;
+    if (c->command && !p->options_over && program_named(c))
+        return mistake(p, behind_dashes(c, word),
+                       format("'%s' stands behind --exec: is it the program's, "
+                              "or leat's, which stands before it?",
+                              word));
     if (c->command) {
         c->args[c->arg_count++] = word;
         return true;
@@ -199,7 +229,8 @@ static bool set_value(parser *p, value *v, const char *shown, char *text)
     if (!value_check(v->option, text, why, sizeof why)) {
         bool url = strcmp(v->option->name, "url") == 0;
         char *masked = url ? url_mask(text) : copy(text);
-        mistake(p, NULL, format("%s: '%s' %s", shown, masked, why));
+        mistake(p, program_named(p->c) ? behind_dashes(p->c, shown) : NULL,
+                format("%s: '%s' %s", shown, masked, why));
         free(masked);
         return false;
     }
@@ -213,41 +244,14 @@ static bool set_value(parser *p, value *v, const char *shown, char *text)
     return true;
 }
 
-/* The words from here on are a program and its arguments. */
-static void take_rest(parser *p, char *first)
+/* The words from here on are a program's. */
+static void take_rest(parser *p)
 {
     cli *c = p->c;
     c->rest = grab((size_t)(p->argc - p->at + 2) * sizeof *c->rest);
-    if (first)
-        c->rest[c->rest_count++] = first;
+    c->rest++; /* room for the program of --exec */
     while (p->at < p->argc)
         c->rest[c->rest_count++] = p->argv[p->at++];
-}
-
-static bool take_long(parser *p, char *word);
-
-/* An option of the command itself, in full and no program. */
-static bool is_own(const parser *p, const char *word)
-{
-    const option *o = p->c->command ? p->c->command->options : NULL;
-    if (strncmp(word, "--", 2) != 0)
-        return false;
-    size_t n = strcspn(word + 2, "=");
-    for (; o && o->name; o++)
-        if (strlen(o->name) == n && strncmp(o->name, word + 2, n) == 0)
-            return o->kind != VALUE_PROGRAM;
-    return false;
-}
-
-static bool take_program(parser *p, char *first)
-{
-    bool good = true;
-    while (good && p->at < p->argc && is_own(p, p->argv[p->at]))
-        good = take_long(p, p->argv[p->at++] + 2);
-    if (p->at < p->argc && strcmp(p->argv[p->at], "--") == 0)
-        p->at++;
-    take_rest(p, first);
-    return good;
 }
 
 static bool needs_value(parser *p, value *v, const char *shown,
@@ -257,12 +261,7 @@ static bool needs_value(parser *p, value *v, const char *shown,
         return mistake(p, NULL,
                        format("%s needs a %s", shown, v->option->value));
     char *text = inline_text ? inline_text : p->argv[p->at++];
-    bool good = set_value(p, v, shown, text);
-    if (good && v->option->kind == VALUE_REST)
-        take_rest(p, text);
-    else if (good && v->option->kind == VALUE_PROGRAM)
-        good = take_program(p, text);
-    return good;
+    return set_value(p, v, shown, text);
 }
 
 static bool apply(parser *p, value *v, const char *shown, char *inline_text)
@@ -300,7 +299,11 @@ static bool unknown_option(parser *p, const char *name)
     if (strncmp(name, "password", 8) == 0)
         todo = copy("arguments can be seen by everybody: use LEAT_PASSWORD, "
                     "LEAT_PASSWORD_FILE or --password-file");
-    else if (near)
+    else if (program_named(p->c)) {
+        char *word = format("--%s", name);
+        todo = behind_dashes(p->c, word);
+        free(word);
+    } else if (near)
         todo = format("did you mean --%s?", near);
     else if (elsewhere(name, &other))
         todo = format("--%s belongs to 'leat %s%s%s', after the command's "
@@ -353,6 +356,9 @@ static bool take_short(parser *p, char *letters)
                            copy("what begins with - and is no option stands "
                                 "behind --"),
                            format("unknown option '-%s'", s));
+        if (!v && program_named(p->c))
+            return mistake(p, behind_dashes(p->c, letters - 1),
+                           format("unknown option '-%.1s'", s));
         if (!v)
             return mistake(p, copy("--help lists the options"),
                            format("unknown option '-%.1s'", s));
@@ -371,8 +377,9 @@ static bool take(parser *p)
     if (p->options_over || word[0] != '-' || word[1] == '\0')
         return take_word(p, word);
     if (strcmp(word, "--") == 0) {
+        p->c->dashes = true;
         if (p->c->command && p->c->command->rest)
-            take_rest(p, NULL);
+            take_rest(p);
         return p->options_over = true;
     }
     return word[1] == '-' ? take_long(p, word + 2) : take_short(p, word + 1);
@@ -397,6 +404,17 @@ static bool check_args(parser *p)
     return false;
 }
 
+/* Who wrote -- meant to name a program. */
+static bool check_program(parser *p)
+{
+    const cli *c = p->c;
+    if (!c->command || !c->command->rest || !c->dashes || c->rest_count ||
+        program_named(c))
+        return true;
+    return mistake(p, copy("write the program and its arguments behind --"),
+                   copy("there is no program behind --"));
+}
+
 int parse_words(cli *c, int argc, char **argv)
 {
     parser p = { .c = c, .argv = argv, .argc = argc, .at = 1 };
@@ -409,7 +427,8 @@ int parse_words(cli *c, int argc, char **argv)
         else
             take(&p);
     }
-    check_args(&p);
+    (void)check_args(&p);
+    (void)check_program(&p);
     int code = 0;
     if (p.error && !c->help)
         code = fail(EXIT_USAGE, p.hint, "%s", p.error);

@@ -24,6 +24,7 @@ struct printer {
     bool plain;  /* the format is ours: more may be said on a line */
     bool escape; /* what a terminal could take for a command       */
     bool utc, array;
+    bool headed, color; /* lines get a heading */
     output *rows;
     leat_json *json;
     uint64_t count;
@@ -37,14 +38,22 @@ static const column topic_columns[] = {
     { "type", COLUMN_TEXT, true },     { "headers", COLUMN_TEXT, true },
 };
 
+static const column stream_columns[] = {
+    { "position", COLUMN_TEXT, false }, { "key", COLUMN_TEXT, false },
+    { "body", COLUMN_TEXT, false },     { "error", COLUMN_TEXT, false },
+    { "stream", COLUMN_TEXT, true },    { "time", COLUMN_TIME, true },
+    { "id", COLUMN_TEXT, true },        { "type", COLUMN_TEXT, true },
+    { "headers", COLUMN_TEXT, true },
+};
+
 static const column received_columns[] = {
-    { "receipt", COLUMN_TEXT, false },   { "receives", COLUMN_COUNT, false },
-    { "sent", COLUMN_TIME, false },      { "body", COLUMN_TEXT, false },
-    { "error", COLUMN_TEXT, false },     { "id", COLUMN_TEXT, true },
-    { "queue", COLUMN_TEXT, true },      { "group", COLUMN_TEXT, true },
-    { "key", COLUMN_TEXT, true },        { "type", COLUMN_TEXT, true },
-    { "time", COLUMN_TIME, true },       { "reason", COLUMN_TEXT, true },
-    { "attributes", COLUMN_TEXT, true },
+    { "receipt", COLUMN_TEXT, false }, { "receives", COLUMN_COUNT, false },
+    { "sent", COLUMN_TIME, false },    { "body", COLUMN_TEXT, false },
+    { "error", COLUMN_TEXT, false },   { "id", COLUMN_TEXT, true },
+    { "queue", COLUMN_TEXT, true },    { "group", COLUMN_TEXT, true },
+    { "key", COLUMN_TEXT, true },      { "type", COLUMN_TEXT, true },
+    { "time", COLUMN_TIME, true },     { "reason", COLUMN_TEXT, true },
+    { "headers", COLUMN_TEXT, true },
 };
 
 /* The same without a receipt. */
@@ -54,23 +63,28 @@ static const column seen_columns[] = {
     { "error", COLUMN_TEXT, false }, { "queue", COLUMN_TEXT, true },
     { "group", COLUMN_TEXT, true },  { "key", COLUMN_TEXT, true },
     { "type", COLUMN_TEXT, true },   { "time", COLUMN_TIME, true },
-    { "reason", COLUMN_TEXT, true }, { "attributes", COLUMN_TEXT, true },
+    { "reason", COLUMN_TEXT, true }, { "headers", COLUMN_TEXT, true },
 };
 
 static const struct {
     const column *columns;
     size_t count;
-    const char *line;  /* the format on a terminal */
-    const char *items; /* of a format              */
+    const char *line;    /* the format on a terminal */
+    const char *heading; /* of that                  */
+    const char *items;   /* of a format              */
 } kinds[] = {
     [PRINT_TOPIC] = { topic_columns,
                       sizeof topic_columns / sizeof *topic_columns,
-                      "%p %i %k %v\\n", "tpiIkydhnv%" },
+                      "%p %i %k %v\\n", "partition position key body",
+                      "tpiIkydhnv%" },
+    [PRINT_STREAM] = { stream_columns,
+                       sizeof stream_columns / sizeof *stream_columns,
+                       "%i %k %v\\n", "position key body", "tiIkydhnv%" },
     [PRINT_RECEIVED] = { received_columns,
                          sizeof received_columns / sizeof *received_columns,
-                         "%r\\n  %v\\n", "qrcgseIkydhnv%" },
+                         "%r\\n  %v\\n", "receipt\n  body", "qrcgseIkydhnv%" },
     [PRINT_SEEN] = { seen_columns, sizeof seen_columns / sizeof *seen_columns,
-                     "%I %c %v\\n", "qcgseIkydhnv%" },
+                     "%I %c %v\\n", "id receives body", "qcgseIkydhnv%" },
 };
 
 /* ---- lines ------------------------------------------------------------ */
@@ -83,7 +97,7 @@ static void put_bytes(const printer *p, leat_bytes b)
         fwrite(b.p, 1, b.n, stdout);
         return;
     }
-    char *s = printable(b.p, b.n);
+    char *s = shown_text(b.p, b.n);
     fputs(s, stdout);
     free(s);
 }
@@ -199,6 +213,8 @@ static char *where_text(const printer *p, const sighting *m)
     if (p->what == PRINT_SEEN)
         return printable(m->msg->id.p ? m->msg->id.p : "", m->msg->id.n);
     position_text(m->position, text);
+    if (p->what == PRINT_STREAM)
+        return copy(text);
     return format(p->plain ? "%lld %s" : "partition %lld: %s",
                   (long long)m->partition, text);
 }
@@ -301,7 +317,8 @@ static void put_received(printer *p, const sighting *m)
 
 static void put_read(printer *p, const sighting *m)
 {
-    output_count(p->rows, m->partition);
+    if (p->what == PRINT_TOPIC)
+        output_count(p->rows, m->partition);
     output_position(p->rows, m->position);
     bytes_or_null(p->rows, m->msg->key);
     bytes_or_null(p->rows, m->msg->body);
@@ -312,11 +329,17 @@ static void put_read(printer *p, const sighting *m)
     bytes_or_null(p->rows, m->msg->type);
 }
 
+/* Of a topic or a stream: it has a position. */
+static bool is_read(const printer *p)
+{
+    return p->what == PRINT_TOPIC || p->what == PRINT_STREAM;
+}
+
 static int put_row(printer *p, const sighting *m)
 {
     size_t n = 0;
     char *headers = headers_text(m->msg, &n);
-    (p->what == PRINT_TOPIC ? put_read : put_received)(p, m);
+    (is_read(p) ? put_read : put_received)(p, m);
     bytes_or_null(p->rows, leat_mem(headers, n));
     free(headers);
     return output_flush(p->rows);
@@ -371,17 +394,19 @@ static void json_message(printer *p, const leat_msg *m)
     else
         leat_json_null(j, "time");
     free(time);
-    json_pairs(j, p->what == PRINT_TOPIC ? "headers" : "attributes", m);
+    json_pairs(j, "headers", m);
     if (m->body.n == 0)
         leat_json_str(j, "data", "");
     else
         json_bytes(j, "data", m->body);
 }
 
-static void json_place(leat_json *j, const sighting *m)
+static void json_place(const printer *p, const sighting *m)
 {
     char text[POSITION_TEXT];
-    leat_json_str(j, "topic", m->topic);
+    leat_json *j = p->json;
+    json_bytes(j, p->what == PRINT_STREAM ? "stream" : "topic",
+               leat_str(m->topic));
     if (m->partition >= 0)
         leat_json_int(j, "partition", m->partition);
     leat_json_str(j, "position", position_text(m->position, text));
@@ -410,8 +435,8 @@ static int put_object(printer *p, const sighting *m)
     leat_json *j = p->json;
     leat_json_clear(j);
     leat_json_object(j, NULL);
-    if (p->what == PRINT_TOPIC)
-        json_place(j, m);
+    if (is_read(p))
+        json_place(p, m);
     else
         json_receive(p, m);
     if (m->error) {
@@ -465,6 +490,8 @@ printer *printer_open(cli *c, print_kind what, int *code)
     p->format = format ? format : raw ? "%v\\n" : kinds[what].line;
     p->plain = !format && !raw;
     p->escape = !raw && tty;
+    p->headed = p->plain && p->shape == LINES && !value_on(c, "no-headers");
+    p->color = c->color_out;
     p->utc = value_on(c, "utc");
     p->array = form && strcmp(form, "json") == 0;
     leat_error err = { 0 };
@@ -488,9 +515,17 @@ static int arrived(void)
     return errno == EPIPE ? EXIT_SIGNAL + SIGPIPE : EXIT_IO;
 }
 
+static void put_heading(const printer *p)
+{
+    printf("%s%s%s\n", p->color ? "\033[1m" : "", kinds[p->what].heading,
+           p->color ? "\033[0m" : "");
+}
+
 int printer_put(printer *p, const sighting *m)
 {
     int code = 0;
+    if (p->headed && p->count == 0)
+        put_heading(p);
     if (p->shape == OBJECTS)
         code = put_object(p, m);
     else if (p->shape == ROWS)

@@ -21,7 +21,7 @@ bool is_redowl(cli *c);
 /* False with *code, and said.  `care`: also give back what expires and move
  * dead letters, as one does who stays. */
 bool opened_open(cli *c, opened *q, bool care, int *code);
-void opened_close(opened *q);
+void opened_close(cli *c, opened *q);
 
 /* Say why a call on the queue failed; one that is not there gets a hint of
  * those that are, and a receipt that is stale is a negative answer. */
@@ -37,23 +37,32 @@ bool key_is_foreign(const leat_error *err);
 /* A receipt as words on the command line give it; bytes is overwritten. */
 leat_bytes receipt_bytes(char *text);
 
-/* Say what was done to the queue, or would be: the remark, or a record. */
+/* Say what was done to the queue, or the stream, or would be: the remark, or a
+ * record. */
 int queue_done(cli *c, const char *done, bool dry, const char *remark);
 
 /* ---- programs as workers (queue_work.c) ------------------------------- */
 
 typedef struct working {
     cli *c;
-    char **program, *by_name[2];
+    char **program;
     int64_t max_ms, retry_ms;
-    gate gate;
+    const char *stream; /* whose messages they are; NULL: of queues */
+    leat_retry retry;   /* of a stream                              */
+    printer *printer;   /* of a stream, without a program           */
+    int trouble;        /* of printing: an exit code that ends us   */
+    gate gate;          /* its lock is the printer's, too           */
     atomic_llong acked, back, rejected;
     leat_error away; /* the server, when we ended for lack of work */
 } working;
 
-/* What the options say, of which one names a program; false with *code, and
- * said. */
+/* What the options say, of which one names a program, or none of a stream;
+ * false with *code, and said. */
 bool working_init(cli *c, working *w, int64_t limit, int *code);
+
+/* How long a message of a stream waits after so many attempts
+ * (cmd_stream_consume.c). */
+int64_t retry_delay(const leat_retry *r, uint32_t attempt);
 
 /* A handler; arg is a working. */
 leat_verdict working_handle(leat_ctx *x, void *arg);

@@ -1,5 +1,6 @@
 /*
- * queue_work.c: a program for each message of queues, for receive and pool.
+ * queue_work.c: a program for each message of queues, for receive and pool, and
+ * of a stream, which cmd_stream_consume.c tells about.
  *
  *   exit 0                  acknowledged
  *   exit 65                 a dead letter at once
@@ -17,17 +18,12 @@ bool working_init(cli *c, working *w, int64_t limit, int *code)
 {
     *w = (working){ .c = c,
                     .max_ms = value_ms(c, "max-time"),
-                    .retry_ms = value_ms(c, "retry-delay"),
+                    .retry_ms = value_find(c, "retry-delay")
+                                    ? value_ms(c, "retry-delay")
+                                    : 0,
                     .gate = GATE(limit) };
-    w->program = program_get(c, w->by_name);
-    *code = 0;
-    if (!program_exists(w->program[0]))
-        *code = fail(EXIT_USAGE,
-                     strpbrk(w->program[0], " |;<>&$")
-                         ? "no shell is involved: its arguments are words of "
-                           "their own, or it is sh -c '...'"
-                         : "nothing was received",
-                     "--exec: there is no program '%s'", w->program[0]);
+    w->program = program_get(c);
+    *code = w->program ? program_check(w->program, "nothing was received") : 0;
     return *code == 0;
 }
 
@@ -35,25 +31,43 @@ bool working_init(cli *c, working *w, int64_t limit, int *code)
 
 static void tell(const sighting *m, const leat_ctx *x, const char *what)
 {
+    char text[POSITION_TEXT];
+    uint32_t attempt = leat_delivery_attempt(leat_ctx_delivery(x));
+    if (m->stream) {
+        note("message %s, attempt %u: %s", position_text(m->position, text),
+             attempt, what);
+        return;
+    }
     note("queue %.*s, message %.*s, receive %u: %s", (int)m->queue.n,
          (const char *)m->queue.p, (int)m->msg->id.n,
-         (const char *)m->msg->id.p,
-         leat_delivery_attempt(leat_ctx_delivery(x)), what);
+         (const char *)m->msg->id.p, attempt, what);
+}
+
+/* Of a stream: this was the last attempt. */
+static bool is_last(const working *w, uint32_t attempt)
+{
+    return w->retry.max_attempts > 0 &&
+           attempt >= (uint32_t)w->retry.max_attempts;
 }
 
 static leat_verdict failed(working *w, leat_ctx *x, const sighting *m,
                            const ran *r)
 {
     char *reason = ran_reason(r);
-    bool never = r->how == RAN_EXITED && r->status == EXIT_DATA;
+    uint32_t attempt = leat_delivery_attempt(leat_ctx_delivery(x));
+    bool never = (r->how == RAN_EXITED && r->status == EXIT_DATA) ||
+                 is_last(w, attempt);
     leat_verdict v;
     tell(m, x, reason);
+    if (never && w->stream)
+        tell(m, x, "given up: this group does not see it again");
     if (never) {
         w->rejected++;
         v = leat_ctx_reject(x, reason);
     } else {
         w->back++;
-        v = leat_ctx_nack(x, w->retry_ms);
+        v = leat_ctx_nack(x, w->stream ? retry_delay(&w->retry, attempt)
+                                       : w->retry_ms);
     }
     free(reason);
     return v;
@@ -88,15 +102,41 @@ static leat_verdict run_program(working *w, leat_ctx *x, const sighting *m)
     return failed(w, x, m, &r);
 }
 
+/* Printed before it is acknowledged; what did not arrive is not. */
+static leat_verdict print(working *w, const sighting *m)
+{
+    pthread_mutex_lock(&w->gate.lock);
+    int code = w->trouble ? w->trouble : printer_put(w->printer, m);
+    w->trouble = code;
+    w->gate.shut = code != 0;
+    pthread_mutex_unlock(&w->gate.lock);
+    if (code)
+        return LEAT_RELEASE;
+    w->acked++;
+    return LEAT_ACK;
+}
+
+static sighting seen(const working *w, const leat_ctx *x)
+{
+    const leat_delivery *d = leat_ctx_delivery(x);
+    if (w->stream)
+        return (sighting){ .topic = w->stream,
+                           .stream = true,
+                           .partition = -1,
+                           .position = leat_delivery_position(d),
+                           .msg = leat_ctx_msg(x) };
+    return (sighting){ .queue = leat_delivery_from(d), .msg = leat_ctx_msg(x) };
+}
+
 leat_verdict working_handle(leat_ctx *x, void *arg)
 {
     working *w = arg;
-    sighting m = { .queue = leat_delivery_from(leat_ctx_delivery(x)),
-                   .msg = leat_ctx_msg(x) };
-    if (!gate_enter(&w->gate))
+    sighting m = seen(w, x);
+    if (!gate_enter(&w->gate, NULL))
         return LEAT_RELEASE;
-    leat_verdict v = run_program(w, x, &m);
-    gate_leave(&w->gate, v != LEAT_RELEASE);
+    leat_verdict v = w->printer ? print(w, &m) : run_program(w, x, &m);
+    bool again = v == LEAT_RELEASE || (w->stream && v == LEAT_NACK);
+    gate_leave(&w->gate, !again);
     return v;
 }
 
@@ -147,7 +187,7 @@ static int show_counts(working *w)
 {
     int code;
     long long acked = w->acked, back = w->back, rejected = w->rejected;
-    if (!wants_record(w->c)) {
+    if (w->printer || !wants_record(w->c)) {
         note("%lld handled: %lld acknowledged, %lld given back, %lld rejected",
              acked + back + rejected, acked, back, rejected);
         return 0;
@@ -164,7 +204,10 @@ static int show_counts(working *w)
 
 int working_end(working *w, leat_code code, const leat_error *err)
 {
-    int shown = show_counts(w);
+    const char *noun = w->stream ? "stream" : "queue";
+    int shown = w->trouble ? w->trouble : show_counts(w);
+    if (w->trouble)
+        return w->trouble;
     if (code == LEAT_ETIMEOUT)
         return fail(EXIT_TRY_AGAIN,
                     "their messages are received again; --drain gives more "
@@ -175,6 +218,6 @@ int working_end(working *w, leat_code code, const leat_error *err)
     if (key_is_foreign(err))
         return fail(EXIT_DATA, "nothing was lost", "%s", err->msg);
     if (code == LEAT_OK && w->away.code != LEAT_OK)
-        return fail_with("queue", &w->away, NULL);
-    return code == LEAT_OK ? shown : fail_with("queue", err, NULL);
+        return fail_with(noun, &w->away, NULL);
+    return code == LEAT_OK ? shown : fail_with(noun, err, NULL);
 }

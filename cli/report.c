@@ -31,6 +31,11 @@ void report_style(bool color, bool quiet, int verbose)
     style.verbose = verbose;
 }
 
+bool report_verbose(void)
+{
+    return style.verbose > 0;
+}
+
 bool report_quiet(void)
 {
     return style.quiet;
@@ -143,6 +148,22 @@ char *printable(const char *s, size_t n)
     return out;
 }
 
+char *shown_text(const char *s, size_t n)
+{
+    if (n <= SHOWN_MAX)
+        return printable(s, n);
+    size_t most = SHOWN_MAX;
+    while (most > 0 && ((unsigned char)s[most] & 0xc0) == 0x80)
+        most--;
+    most = most ? most : SHOWN_MAX; /* it is no text at all */
+    char *begin = printable(s, most);
+    char *rest = humane_bytes((int64_t)(n - most));
+    char *text = format("%s... (%s more; whole in a pipe)", begin, rest);
+    free(rest);
+    free(begin);
+    return text;
+}
+
 int columns_of(const char *s)
 {
     int columns = 0;
@@ -183,6 +204,7 @@ int fail(int code, const char *what_to_do, const char *fmt, ...)
     va_start(ap, fmt);
     char *text = vformat(fmt, ap);
     va_end(ap);
+    screen_leave();
     say("leat", "\033[1;31m", text);
     if (what_to_do)
         say("hint", "\033[36m", what_to_do);
@@ -236,8 +258,8 @@ static const struct {
     const char *hint;
 } answers[LEAT_CODES_] = {
     [LEAT_OK] = { EXIT_DONE, NULL },
-    [LEAT_EUNKNOWN] = { EXIT_TRY_AGAIN, "the answer was lost: look before "
-                                        "you repeat, it may have happened" },
+    [LEAT_EUNKNOWN] = { EXIT_UNKNOWN, "the answer was lost: look before "
+                                      "you repeat, it may have happened" },
     [LEAT_EINVAL] = { EXIT_USAGE, NULL },
     [LEAT_ENOMEM] = { EXIT_TRY_AGAIN, NULL },
     [LEAT_ENOENT] = { EXIT_NO, NULL },
@@ -278,11 +300,32 @@ static bool acl_refused(const leat_error *err)
     return err->code == LEAT_EAUTH && strstr(err->msg, ": allow ");
 }
 
+/* Why a server takes no writes, by the first word of its error. */
+static const char *full_hint(const leat_error *err)
+{
+    static const struct {
+        const char *word, *hint;
+    } reasons[] = {
+        { "OOM", "nothing was written: the server's memory is full; let it be "
+                 "read and acknowledged, or raise maxmemory, and try again" },
+        { "MISCONF", "nothing was written: the server cannot write to its "
+                     "disk; is that full, or read-only? its log tells" },
+        { "NOREPLICAS", "nothing was written: fewer replicas follow than "
+                        "min-replicas-to-write; 'leat status' counts them" },
+    };
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (err->code == LEAT_EFULL && strstr(err->msg, reasons[i].word))
+            return reasons[i].hint;
+    return NULL;
+}
+
 int fail_with(const char *what, const leat_error *err, const char *what_to_do)
 {
     if (!what_to_do && acl_refused(err))
         what_to_do = "a right is missing, not a password: 'leat acl' prints "
                      "what a producer, a consumer and an operator need";
+    if (!what_to_do)
+        what_to_do = full_hint(err);
     if (!what_to_do && (unsigned)err->code < LEAT_CODES_)
         what_to_do = answers[err->code].hint;
     return fail(exit_code(err->code), what_to_do, "%s: %s", what,

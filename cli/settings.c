@@ -277,7 +277,7 @@ void settings_free(cli *c)
     }
     free(c->words);
     free(c->args);
-    free(c->rest);
+    free(c->rest ? c->rest - 1 : NULL);
     if (c->config)
         config_free(c->config);
     free(c->config);

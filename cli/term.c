@@ -44,6 +44,13 @@ int term_width(void)
     return 80;
 }
 
+int term_height(void)
+{
+    struct winsize w;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_row > 0 ? w.ws_row
+                                                                     : 24;
+}
+
 bool term_utf8(void)
 {
     static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 volatile sig_atomic_t stop_signal;
+volatile sig_atomic_t signals_ask;
 void (*volatile last_words)(void);
 
 static void *grabbed(void *p)
@@ -199,7 +200,7 @@ bool time_parse(const char *text, int64_t *ms)
 /* The first signal asks, the second ends at once. */
 static void on_signal(int number)
 {
-    if (stop_signal) {
+    if (stop_signal || !signals_ask) {
         if (last_words)
             last_words();
         _exit(EXIT_SIGNAL + number);

@@ -1,5 +1,5 @@
 /*
- * admin.h: setting groups and topics right.
+ * admin.h: setting groups, topics and streams right.
  *
  *   leat_seek *s;
  *   leat_group_seek(c, "orders", "billing", "@1767225600000",
@@ -129,6 +129,12 @@ LEAT_API leat_code leat_group_remove(leat_client *c, const char *topic,
 LEAT_API leat_code leat_topic_remove_with(leat_client *c, const char *topic,
                                           const leat_remove_opts *opts,
                                           leat_error *err);
+
+/* Remove a plain stream with its messages and the server's groups, whoever
+ * reads it.  LEAT_ENOENT: no such key; LEAT_EINVAL: it is no stream, or a part
+ * of a topic, named by the prefix and ":".  It stays then. */
+LEAT_API leat_code leat_stream_remove(leat_client *c, const char *name,
+                                      const char *prefix, leat_error *err);
 
 /* ---- what is not settled ---------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /*
- * describe.h: what the server knows of topics and groups, for people and the
- * programs that serve them.
+ * describe.h: what the server knows of topics, groups and plain streams, for
+ * people and the programs that serve them.
  *
  * Nothing here changes anything, joins a group or takes a lease, and no command
  * sent is larger than a stated bound.  What is described moves on meanwhile:
@@ -168,6 +168,50 @@ LEAT_API leat_group_info *leat_group_describe(leat_client *c, const char *topic,
                                               leat_error *err);
 LEAT_API void leat_group_info_free(leat_group_info *g);
 
+/* ---- plain streams ---------------------------------------------------- */
+
+typedef struct leat_stream_names_opts {
+    const char *prefix;
+    const char
+        *match; /* a pattern of the server's, as KEYS has it; NULL: any */
+    bool all; /* also what leat keeps itself: names of prefix and ":"        */
+} leat_stream_names_opts;
+
+/* The streams among the server's keys, or of all masters of a cluster.  The
+ * server walks its keys, a small step at a time: with many millions of them
+ * that takes a while.  Names that leat_stream_open does not take, with zero
+ * bytes or too long, are left out and told to the client's log. */
+LEAT_API leat_names *leat_stream_names(leat_client *c,
+                                       const leat_stream_names_opts *opts,
+                                       leat_error *err);
+
+/* A group of the server, as leat_stream_source and others make them. */
+typedef struct leat_stream_group {
+    leat_bytes name;    /* any bytes; a zero follows                        */
+    int64_t consumers;  /* that have a name there, alive or not             */
+    int64_t pending;    /* entries handed out and not acknowledged          */
+    int64_t lag;        /* entries not handed out yet; -1: not known, before */
+                        /* Redis 7 or after some in between were deleted    */
+    leat_position last; /* the newest handed out; zero: none                */
+} leat_stream_group;
+
+typedef struct leat_stream_info {
+    const char *name;
+    int64_t entries;     /* in it now                                       */
+    int64_t added;       /* ever; -1: not known, before Redis 7             */
+    leat_position first; /* the oldest and the newest; zero where there is  */
+    leat_position last;  /* none                                            */
+    int64_t bytes;       /* of memory, as the server estimates it; -1: not  */
+                         /* known                                           */
+    size_t groups;
+    const leat_stream_group *group;
+} leat_stream_info;
+
+/* LEAT_ENOENT: no such key; LEAT_EINVAL: it is no stream. */
+LEAT_API leat_stream_info *
+leat_stream_describe(leat_client *c, const char *name, leat_error *err);
+LEAT_API void leat_stream_info_free(leat_stream_info *s);
+
 /* ---- looking at messages ---------------------------------------------- */
 
 /* Reads a topic without a group: nothing is taken from anybody. */
@@ -189,6 +233,12 @@ LEAT_API leat_browse *leat_browse_open(leat_client *c, const char *topic,
                                        const leat_browse_opts *opts,
                                        leat_error *err);
 LEAT_API void leat_browse_close(leat_browse *b); /* NULL is accepted */
+
+/* The same of a plain stream, whatever topics there are.  LEAT_ENOENT: no such
+ * key; LEAT_EINVAL: it is no stream. */
+LEAT_API leat_browse *leat_stream_browse(leat_client *c, const char *name,
+                                         const leat_browse_opts *opts,
+                                         leat_error *err);
 
 typedef struct leat_seen {
     uint32_t partition;

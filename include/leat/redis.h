@@ -135,7 +135,8 @@ typedef struct leat_client_opts {
                                 /* than LEAT_WINDOW_MIN is that many   */
     int max_retry_ms;           /* longest pause between connects; 0: 2 s */
     bool resp2;                 /* do not ask for RESP3                */
-    bool allow_eviction;        /* run on a server that may evict      */
+    bool allow_eviction;        /* run on a server that may evict; also */
+                                /* by allow_eviction=true in the URL   */
     bool allow_weak;            /* and on one that lacks the durability */
     bool as_redis_6_0;          /* use nothing newer, for tests        */
     size_t max_reply_bytes;     /* one reply at most; 0: 512 MiB       */

@@ -436,7 +436,7 @@ static leat_code refuse_legacy(const removal *x, bool dry, leat_error *err)
         return rc;
     return leat__fail(err, LEAT_EINVAL,
                       "'%s' is a plain stream, not a topic made by leat: if "
-                      "nobody needs it, remove it with UNLINK",
+                      "nobody needs it, leat_stream_remove removes it",
                       x->topic->name);
 }
 

@@ -86,7 +86,8 @@ static leat_code fill_demand(leat_client *c, leat_error *err)
     c->demand = (leat__demand){ .asked = o->durability,
                                 .replicas = o->replicas,
                                 .wait_ms = pick(o->replicas_ms, 0, 0),
-                                .evicting = o->allow_eviction,
+                                .evicting = o->allow_eviction ||
+                                            c->url.allow_eviction,
                                 .weak = o->allow_weak };
     return LEAT_OK;
 }

@@ -598,13 +598,24 @@ static leat_code read_key(leat__url *u, span s, leat_error *err)
     return read_text(s, "key", false, &u->key, err);
 }
 
-static leat_code read_insecure(leat__url *u, span s, leat_error *err)
+static leat_code read_switch(span s, const char *name, bool *out,
+                             leat_error *err)
 {
     if (!is(s, "true") && !is(s, "false") && !is(s, "1") && !is(s, "0"))
-        return leat__fail(err, LEAT_EINVAL,
-                          "url: insecure must be true or false");
-    u->insecure = is(s, "true") || is(s, "1");
+        return leat__fail(err, LEAT_EINVAL, "url: %s must be true or false",
+                          name);
+    *out = is(s, "true") || is(s, "1");
     return LEAT_OK;
+}
+
+static leat_code read_allow_eviction(leat__url *u, span s, leat_error *err)
+{
+    return read_switch(s, "allow_eviction", &u->allow_eviction, err);
+}
+
+static leat_code read_insecure(leat__url *u, span s, leat_error *err)
+{
+    return read_switch(s, "insecure", &u->insecure, err);
 }
 
 static leat_code read_sentinel_user(leat__url *u, span s, leat_error *err)
@@ -628,6 +639,7 @@ static const param params[] = {
     { "pool_size", read_pool_size, false, false, false },
     { "durability", read_durability, false, false, false },
     { "replicas", read_replicas, false, false, false },
+    { "allow_eviction", read_allow_eviction, false, false, false },
     { "cafile", read_cafile, true, false, false },
     { "cadir", read_cadir, true, false, false },
     { "cert", read_cert, true, false, false },
@@ -907,6 +919,8 @@ static leat_code put_query(const leat__url *u, leat__buf *b, leat_error *err)
                       &sep, err);
     if (rc == LEAT_OK)
         rc = put_number(b, "replicas", u->replicas, "", &sep, err);
+    if (rc == LEAT_OK && u->allow_eviction)
+        rc = put_text(b, "allow_eviction", "true", &sep, err);
     if (rc == LEAT_OK)
         rc = put_text(b, "cafile", u->cafile, &sep, err);
     if (rc == LEAT_OK)

@@ -9,10 +9,10 @@
  *
  * Query parameters: db, user, password, client_name, timeout, connect_timeout
  * (500ms, 5s, or plain milliseconds), protocol (2 or 3), pool_size, durability
- * (executed, logged, synced, replicated, outbox or 0 to 4), replicas, with TLS
- * cafile, cadir, cert, key, insecure, and for the sentinels' own login
- * sentinel_user, sentinel_password.  Any other is refused: a misspelt option
- * that is silently ignored is found too late.
+ * (executed, logged, synced, replicated, outbox or 0 to 4), replicas,
+ * allow_eviction, with TLS cafile, cadir, cert, key, insecure, and for the
+ * sentinels' own login sentinel_user, sentinel_password.  Any other is refused:
+ * a misspelt option that is silently ignored is found too late.
  *
  * No error message quotes any part of the text but the name of a parameter,
  * for a URL that is damaged may carry its password anywhere.
@@ -61,6 +61,7 @@ typedef struct leat__url {
     int pool_size;
     leat_durability durability;
     int replicas;
+    bool allow_eviction;
     char *cafile, *cadir, *cert, *key;
     bool insecure;
     char *sentinel_user;

@@ -11,23 +11,57 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "redis/client.h"
+#include "redis/shape.h"
 
 enum {
-    NAME_MAX_BYTES = 512,
     FIRST_RETRY_MS = 25,
     MAX_RETRY_MS = 500,
     ASKED_MS = 1000 /* then it is looked again who has the stream */
 };
 
+leat_code leat__stream_name_check(const char *name, leat_error *err)
+{
+    if (name && name[0] && strlen(name) <= LEAT__STREAM_NAME)
+        return LEAT_OK;
+    return leat__fail(err, LEAT_EINVAL,
+                      "a stream needs a name, of at most %d bytes",
+                      LEAT__STREAM_NAME);
+}
+
+/* The name may be anything: it is cut, and printed by who knows how. */
+leat_code leat__stream_kind(const char *name, leat_bytes kind, leat_error *err)
+{
+    if (leat_bytes_eq(kind, leat_str("stream")))
+        return LEAT_OK;
+    if (leat_bytes_eq(kind, leat_str("none")))
+        return leat__fail(err, LEAT_ENOENT, "there is no stream '%.100s'",
+                          name);
+    return leat__fail(err, LEAT_EINVAL, "the key '%.100s' is a %.*s, no stream",
+                      name, kind.n > 40 ? 40 : (int)kind.n,
+                      (const char *)kind.p);
+}
+
+leat_code leat__stream_there(leat_client *c, const char *name, leat_error *err)
+{
+    leat_reply *r = NULL;
+    const leat_call_opts again = { .idempotent = true };
+    leat_code rc = leat__stream_name_check(name, err);
+    if (rc == LEAT_OK)
+        rc = leat_client_call(c, LEAT_ARGS(leat_str("TYPE"), leat_str(name)),
+                              &again, &r, err);
+    if (rc == LEAT_OK)
+        rc = leat__reply_want(r, "t", LEAT_EPROTO, "TYPE", err);
+    if (rc == LEAT_OK)
+        rc = leat__stream_kind(name, leat_reply_bytes(r), err);
+    leat_reply_free(r);
+    return rc;
+}
+
 leat_stream *leat_stream_open(leat_client *c, const char *name,
                               const leat_stream_opts *opts, leat_error *err)
 {
-    if (!name || !name[0] || strlen(name) > NAME_MAX_BYTES) {
-        leat__fail(err, LEAT_EINVAL,
-                   "a stream needs a name, of at most %d bytes",
-                   NAME_MAX_BYTES);
+    if (leat__stream_name_check(name, err) != LEAT_OK)
         return NULL;
-    }
     leat_stream *s = leat__zalloc(sizeof *s, err);
     if (!s)
         return NULL;

@@ -39,6 +39,16 @@ struct leat_stream {
     atomic_bool subscribed;
 };
 
+enum { LEAT__STREAM_NAME = 512 }; /* bytes */
+
+/* LEAT_EINVAL: it cannot be a stream's. */
+leat_code leat__stream_name_check(const char *name, leat_error *err);
+
+/* What TYPE said of it.  LEAT_ENOENT: there is no such key; LEAT_EINVAL: it is
+ * no stream. */
+leat_code leat__stream_kind(const char *name, leat_bytes kind, leat_error *err);
+leat_code leat__stream_there(leat_client *c, const char *name, leat_error *err);
+
 void leat__stream_keep(leat_stream *s);
 void leat__stream_drop(leat_stream *s);
 

@@ -17,6 +17,7 @@
 #include "message/opened.h"
 #include "redis/client.h"
 #include "redis/shape.h"
+#include "stream/stream.h"
 #include "topic/chunk.h"
 #include "topic/describe.h"
 
@@ -47,6 +48,7 @@ typedef struct part {
 
 struct leat_browse {
     leat_client *client;
+    char *stream; /* a plain one, and its only part; NULL: a topic's */
     bool follow;
     part *parts;
     size_t count;
@@ -63,6 +65,11 @@ struct leat_browse {
 
 /* ---- asking the server ------------------------------------------------ */
 
+static leat_bytes key_of(const leat_browse *b, const part *p)
+{
+    return b->stream ? leat_str(b->stream) : leat__key_bytes(&p->key);
+}
+
 static leat_code range(leat_browse *b, const part *p, const char *command,
                        leat_bytes from, leat_bytes to, size_t count,
                        leat_reply **out, leat_error *err)
@@ -70,11 +77,11 @@ static leat_code range(leat_browse *b, const part *p, const char *command,
     char text[24];
     const leat_call_opts again = { .idempotent = true };
     snprintf(text, sizeof text, "%zu", count);
-    leat_code code = leat_client_call(
-        b->client,
-        LEAT_ARGS(leat_str(command), leat__key_bytes(&p->key), from, to,
-                  leat_str("COUNT"), leat_str(text)),
-        &again, out, err);
+    leat_code code = leat_client_call(b->client,
+                                      LEAT_ARGS(leat_str(command), key_of(b, p),
+                                                from, to, leat_str("COUNT"),
+                                                leat_str(text)),
+                                      &again, out, err);
     if (code == LEAT_OK)
         code = leat__reply_want(*out, LEAT__SHAPE_ENTRIES, LEAT_EPROTO, command,
                                 err);
@@ -165,7 +172,7 @@ static leat_code block(leat_browse *b, int64_t ms, leat_error *err)
     argv[4] = leat_str(text);
     argv[5] = leat_str("STREAMS");
     for (size_t i = 0; i < b->count; i++) {
-        argv[6 + i] = leat__key_bytes(&b->parts[i].key);
+        argv[6 + i] = key_of(b, &b->parts[i]);
         argv[6 + b->count + i] = leat__position_format(b->parts[i].after,
                                                        ids[i]);
     }
@@ -422,6 +429,7 @@ void leat_browse_close(leat_browse *b)
     for (size_t i = 0; b->parts && i < b->count; i++)
         drop_page(&b->parts[i]);
     leat__free(b->parts);
+    leat__free(b->stream);
     leat_reply_free(b->body);
     leat__opened_release(&b->opened);
     leat__free(b);
@@ -446,13 +454,55 @@ static leat_code add_parts(leat_browse *b, const leat__topic_at *t,
             leat__key_part(&p->bodies, t->prefix, t->name, false, p->number,
                            "bodies", NULL);
     }
-    assert(b->count > 0);
-    b->page_size = PAGE_TOTAL / b->count;
+    return LEAT_OK;
+}
+
+/* The one part of a plain stream, whose name may be longer than a topic's. */
+static leat_code add_stream(leat_browse *b, const char *name, leat_error *err)
+{
+    b->count = 1;
+    b->parts = leat__calloc(1, sizeof *b->parts, err);
+    b->stream = b->parts ? leat__strdup(name, err) : NULL;
+    return b->stream ? LEAT_OK : LEAT_ENOMEM;
+}
+
+/* Without its parts. */
+static leat_browse *browse_new(leat_client *c, const leat_browse_opts *o,
+                               leat_error *err)
+{
+    if (o->last < 0 || o->last > LAST_MAX) {
+        leat__fail(err, LEAT_EINVAL, "the last %d: it is 0 to %d", o->last,
+                   LAST_MAX);
+        return NULL;
+    }
+    leat_browse *b = leat__zalloc(sizeof *b, err);
+    if (!b)
+        return NULL;
+    b->client = c;
+    b->opened.codec = o->codec;
+    b->follow = o->follow;
+    return b;
+}
+
+/* Its parts are there, or adding them failed: where to begin. */
+static leat_browse *browse_begin(leat_browse *b, leat_code code,
+                                 const leat_browse_opts *o, leat_error *err)
+{
+    assert(code != LEAT_OK || b->count > 0);
+    b->page_size = b->count ? PAGE_TOTAL / b->count : 0;
     if (b->page_size < 1)
         b->page_size = 1;
     if (b->page_size > PAGE_MAX)
         b->page_size = PAGE_MAX;
-    return LEAT_OK;
+    if (code == LEAT_OK)
+        code = find_ends(b, err);
+    if (code == LEAT_OK)
+        code = o->last ? start_last(b, o->last, err)
+                       : start_from(b, o->from, err);
+    if (code == LEAT_OK)
+        return b;
+    leat_browse_close(b);
+    return NULL;
 }
 
 leat_browse *leat_browse_open(leat_client *c, const char *topic,
@@ -462,25 +512,21 @@ leat_browse *leat_browse_open(leat_client *c, const char *topic,
     leat_browse_opts o = opts ? *opts : (leat_browse_opts){ 0 };
     if (leat__topic_at_init(&t, c, topic, o.prefix, err) != LEAT_OK)
         return NULL;
-    if (o.last < 0 || o.last > LAST_MAX) {
-        leat__fail(err, LEAT_EINVAL, "the last %d: it is 0 to %d", o.last,
-                   LAST_MAX);
+    leat_browse *b = browse_new(c, &o, err);
+    return b ? browse_begin(b, add_parts(b, &t, &o, err), &o, err) : NULL;
+}
+
+leat_browse *leat_stream_browse(leat_client *c, const char *name,
+                                const leat_browse_opts *opts, leat_error *err)
+{
+    leat_browse_opts o = opts ? *opts : (leat_browse_opts){ 0 };
+    if (leat__stream_there(c, name, err) != LEAT_OK)
+        return NULL;
+    if (o.one && o.partition > 0) {
+        leat__fail(err, LEAT_EINVAL, "a stream has no partition %u",
+                   o.partition);
         return NULL;
     }
-    leat_browse *b = leat__zalloc(sizeof *b, err);
-    if (!b)
-        return NULL;
-    b->client = c;
-    b->opened.codec = o.codec;
-    b->follow = o.follow;
-    if (add_parts(b, &t, &o, err) != LEAT_OK || find_ends(b, err) != LEAT_OK)
-        goto fail;
-    if ((o.last ? start_last(b, o.last, err) : start_from(b, o.from, err)) !=
-        LEAT_OK)
-        goto fail;
-    return b;
-
-fail:
-    leat_browse_close(b);
-    return NULL;
+    leat_browse *b = browse_new(c, &o, err);
+    return b ? browse_begin(b, add_stream(b, name, err), &o, err) : NULL;
 }

@@ -10,14 +10,11 @@
 #include "redis/scan.h"
 #include "redis/shape.h"
 #include "topic/look.h"
+#include "topic/names.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
-enum {
-    MAX_NAMES = 1000000, /* then LEAT_ETOOBIG: nobody reads such a list */
-    LEND_MS = 5000
-};
+enum { LEND_MS = 5000 };
 
 /* ---- positions -------------------------------------------------------- */
 
@@ -94,44 +91,8 @@ char *leat__arena_text(leat__arena *a, leat_bytes b, leat_error *err)
 
 /* ---- names ------------------------------------------------------------ */
 
-typedef struct names {
-    leat_names pub;
-    char **list;
-    size_t room;
-    leat__arena arena;
-    leat__junk junk;
-} names;
-
-void leat_names_free(leat_names *n)
-{
-    names *x = (names *)n;
-    if (!x)
-        return;
-    leat__arena_release(&x->arena);
-    leat__free(x->list);
-    leat__free(x);
-}
-
-static leat_code add_name(names *x, leat_bytes name, leat_error *err)
-{
-    if (x->pub.count == MAX_NAMES)
-        return leat__fail(err, LEAT_ETOOBIG, "more than %d names", MAX_NAMES);
-    if (x->pub.count == x->room) {
-        size_t room = x->room ? x->room * 2 : 64;
-        char **list = leat__realloc(x->list, room * sizeof *list, err);
-        if (!list)
-            return LEAT_ENOMEM;
-        x->list = list;
-        x->room = room;
-    }
-    char *copy = leat__arena_text(&x->arena, name, err);
-    if (!copy)
-        return LEAT_ENOMEM;
-    x->list[x->pub.count++] = copy;
-    return LEAT_OK;
-}
-
-static leat_code add_page(names *x, const leat_reply *page, leat_error *err)
+static leat_code add_page(leat__names *x, leat__junk *junk,
+                          const leat_reply *page, leat_error *err)
 {
     leat_reply_iter it = leat_reply_each(page);
     leat_code code = LEAT_OK;
@@ -139,33 +100,15 @@ static leat_code add_page(names *x, const leat_reply *page, leat_error *err)
          code == LEAT_OK && (at = leat_reply_step(&it));) {
         leat_bytes name = leat_reply_bytes(at);
         if (leat__name_is(name))
-            code = add_name(x, name, err);
+            code = leat__names_add(x, name, err);
         else
-            leat__junk_note(&x->junk, name);
+            leat__junk_note(junk, name);
     }
     return code;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* A scan may give a name twice. */
-static void sort_names(names *x)
-{
-    size_t kept = 0;
-    if (x->pub.count)
-        qsort(x->list, x->pub.count, sizeof *x->list, by_text);
-    for (size_t i = 0; i < x->pub.count; i++)
-        if (kept == 0 || strcmp(x->list[kept - 1], x->list[i]) != 0)
-            x->list[kept++] = x->list[i];
-    x->pub.count = kept;
-    x->pub.name = (const char *const *)x->list;
-}
-
-static leat_code scan(leat_client *c, const leat__key *key, names *x,
-                      leat_error *err)
+static leat_code scan(leat_client *c, const leat__key *key, leat__names *x,
+                      leat__junk *junk, leat_error *err)
 {
     leat__scan s;
     const leat_call_opts again = { .idempotent = true };
@@ -182,7 +125,7 @@ static leat_code scan(leat_client *c, const leat__key *key, names *x,
         if (code == LEAT_OK)
             code = leat__scan_page(&s, r, &page, err);
         if (code == LEAT_OK)
-            code = add_page(x, page, err);
+            code = add_page(x, junk, page, err);
         leat_reply_free(r);
     } while (code == LEAT_OK && !s.over);
     return code;
@@ -191,16 +134,16 @@ static leat_code scan(leat_client *c, const leat__key *key, names *x,
 static leat_names *names_of(leat_client *c, const leat__key *key,
                             leat_error *err)
 {
-    names *x = leat__zalloc(sizeof *x, err);
+    leat__junk junk = { 0 };
+    leat__names *x = leat__names_new(err);
     if (!x)
         return NULL;
-    if (scan(c, key, x, err) != LEAT_OK) {
+    if (scan(c, key, x, &junk, err) != LEAT_OK) {
         leat_names_free(&x->pub);
         return NULL;
     }
-    sort_names(x);
-    leat__junk_tell(&x->junk, key->p, &c->opts.log);
-    return &x->pub;
+    leat__junk_tell(&junk, key->p, &c->opts.log);
+    return leat__names_done(x);
 }
 
 leat_names *leat_topic_names(leat_client *c, const char *prefix,

@@ -65,7 +65,7 @@ static leat_position entry_id(const leat_reply *entry)
 
 /* XINFO brings the first and the last entry whole, which is the price of their
  * ids. */
-static bool read_info(const leat_reply *r, leat__look *to)
+bool leat__look_info(const leat_reply *r, leat__look *to)
 {
     bool length = false, end = false;
     leat__pairs p = leat__pairs_of(r);
@@ -99,7 +99,8 @@ static void on_info(void *arg, const leat_reply *r, const leat_error *err)
     a->to->log.added = -1;
     if (text.n >= sizeof none - 1 && memcmp(text.p, none, sizeof none - 1) == 0)
         a->to->log.added = 0;
-    else if (came(a->all, r, err, "[(t_)]", "XINFO") && !read_info(r, a->to))
+    else if (came(a->all, r, err, "[(t_)]", "XINFO") &&
+             !leat__look_info(r, a->to))
         (void)came(a->all, NULL, NULL, "_", "XINFO");
 }
 

@@ -37,6 +37,9 @@ leat_code leat__look_all(const leat__topic_at *t, leat_conn *conn,
                          const char *group, leat__arena *arena, leat__look *out,
                          leat_error *err);
 
+/* What XINFO STREAM says of a log: `log` and `end`.  False: not even that. */
+bool leat__look_info(const leat_reply *r, leat__look *to);
+
 /* The next of "id", "id:id", split by commas: what is settled.  False at the
  * end, and where it is no range. */
 typedef struct leat__look_range {

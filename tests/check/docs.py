@@ -50,6 +50,17 @@ def unlisted_metrics(root):
             if f"`{n}`" not in listed]
 
 
+def unlisted(root):
+    """Guides without a link in README.md, folders of src/ not in its tree."""
+    text = (root / "README.md").read_text()
+    guides = [str(p.relative_to(root)) for p in root.glob("docs/*.md")]
+    folders = [p.parent.name for p in root.glob("src/*/meson.build")]
+    return ([f"{g} is not linked" for g in sorted(guides)
+             if f"]({g})" not in text] +
+            [f"src/{f} is not in the tree" for f in sorted(folders)
+             if not re.search(rf"^      {f}/ ", text, re.MULTILINE)])
+
+
 def uncompilable(root):
     problems = []
     for page in pages(root):
@@ -75,6 +86,13 @@ def self_test(tap):
                    missing_tests(root), "tests/none.c")
         tap.caught("self-test: an example that does not compile is caught",
                    uncompilable(root), "undeclared")
+    with planted({"README.md": "[a](docs/a.md)\n      base/  x\n",
+                  "docs/a.md": "", "docs/b.md": "", "src/base/meson.build": "",
+                  "src/pool/meson.build": ""}) as root:
+        found = unlisted(root)
+        tap.case("self-test: what README.md does not list is caught",
+                 found == ["docs/b.md is not linked",
+                           "src/pool is not in the tree"], found)
     with planted({"docs/metrics.md": "`leat_a_total`\n",
                   "src/x/m.c": '"leat_a_total" "leat_b_seconds"'}) as root:
         tap.caught("self-test: a metric that is not in the list is caught",
@@ -88,6 +106,7 @@ t = Tap()
 self_test(t)
 t.clean("every link leads somewhere", broken_links(ROOT))
 t.clean("every test that is named exists", missing_tests(ROOT))
+t.clean("README.md lists every guide and every folder of src", unlisted(ROOT))
 t.clean("every scenario has one row", missing_scenarios(
     (ROOT / "docs/internals/scenarios.md").read_text()))
 t.clean("every metric is in docs/metrics.md", unlisted_metrics(ROOT))

@@ -20,9 +20,11 @@ from cli_help import (LEAT, Home, Server, equal, exits, on_terminal, run,
 CANARY = "canary-7f3a91c2"
 COMMANDS = ["up", "down", "status", "ping", "acl", "demo", "completion",
             "version", "help", "context", "config", "topic", "group",
-            "consume", "dlq", "queue"]
+            "consume", "dlq", "queue", "stream"]
 VERBS = ["context ls", "context add", "context use", "context rm",
-         "context show", "config show"]
+         "context show", "config show", "stream ls", "stream info",
+         "stream add", "stream tail", "stream consume", "stream groups",
+         "stream rm"]
 
 
 # ---- words --------------------------------------------------------------
@@ -106,8 +108,9 @@ def every_option_is_also_a_variable(h):
         for name in re.findall(r"^  (?:-., |    )--([a-z-]+)", text, re.M):
             named += 1
             variable = "LEAT_" + name.upper().replace("-", "_")
-            # LEAT_TOPIC and LEAT_QUEUE describe a message.
-            assert name in ("help", "topic", "queue") or \
+            # These describe a message.
+            described = ("topic", "queue", "stream", "key", "type")
+            assert name in ("help", *described) or \
                 f"[{variable}]" in text, (words, name)
     assert named > 25, named
 
@@ -453,7 +456,7 @@ def complete(h, *words):
 
 
 def bash_completes_words_options_and_values(h):
-    equal(complete(h, "st"), ["status"])
+    equal(complete(h, "st"), ["status", "stream"])
     equal(sorted(complete(h, "")), sorted(COMMANDS))
     equal(complete(h, "context", "u"), ["use"])
     equal(complete(h, "ping", "--co"), ["--count", "--context", "--config",

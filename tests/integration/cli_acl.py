@@ -106,7 +106,7 @@ def produces(p, user):
 def consumes(p, user):
     p.run(user, "consume", "t", "-g", "g", "--from", "start", "-n", "4",
           "--max-attempts", "2", "--backoff", "fixed:10ms", "--until-idle",
-          "5s", "--exec", "sh", "-c", "read x; test $x != bad")
+          "5s", "--", "sh", "-c", "read x; test $x != bad")
     p.run(user, "topic", "tail", "t", "--from", "start", "-n", "1")
     got = p.run(user, "queue", "receive", "q", "-o", "json")
     receipt = json.loads(got.out)[0]["receipt"]
@@ -213,7 +213,16 @@ def a_plain_stream_is_allowed_by_name(p):
           "-n", "1", "--until-idle", "5s")
     p.run("leat-operator", "topic", "info", "plain")
     p.run("leat-operator", "group", "info", "plain", "g")
+    p.run("leat-producer", "stream", "add", "plain", "m")
+    p.run("leat-consumer", "stream", "consume", "plain", "-g", "own",
+          "--codec", "fields", "-n", "1")
+    for words in (["ls"], ["groups", "plain"], ["tail", "plain"],
+                  ["rm", "plain", "--yes"]):
+        p.run("leat-operator", "stream", *words)
     equal(p.refusals(), set())
+    p.server.call("XADD", "foreign", "*", "a", "b")
+    p.run("leat-operator", "stream", "ls")
+    p.run("leat-operator", "stream", "rm", "foreign", "--yes", code=77)
 
 
 def limits_and_large_bodies_need_no_more(p):

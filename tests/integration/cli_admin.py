@@ -482,7 +482,7 @@ def pending_messages_are_listed_in_pages(b):
     got, after = [], []
     for _ in range(6):
         p = b.good("group", "pending", "orders", "g", "--sort", "attempts",
-                   "--limit", "3", *after, "-o", "json")
+                   "--count", "3", *after, "-o", "json")
         got += [r["position"] for r in json.loads(p.out)]
         if "--after" not in p.err:
             break
@@ -498,7 +498,7 @@ def pending_messages_are_listed_in_pages(b):
     assert "\t" not in text and all_ids[0] in text, text
     info = b.json("group", "info", "orders", "g")
     equal((info["in_flight"], info["retries"], info["parked"]), (4, 0, 0))
-    for words in (["--after", "x"], ["--limit", "10001"], ["--limit", "0"],
+    for words in (["--after", "x"], ["--count", "10001"], ["--count", "0"],
                   ["--sort", "colour"], ["--partition", "1"]):
         exits(b.run("group", "pending", "orders", "g", *words), 64)
 

@@ -6,7 +6,7 @@ import os
 import pty
 import subprocess
 
-from cli_help import LEAT, SECONDS, Home, Redis, exits, run
+from cli_help import LEAT, SECONDS, Home, Redis, exits, on_terminal, run
 
 
 class Bench:
@@ -105,6 +105,11 @@ class Bench:
             pass
         os.close(fd)
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    def screen(self, *args, env=None, **kw):
+        """On a terminal, without colours; what it showed, and the exit code."""
+        return on_terminal(self.home, *args, env={
+            "LEAT_URL": self.server.url, "NO_COLOR": "1", **(env or {})}, **kw)
 
     def close(self):
         for p in self.started:

@@ -136,14 +136,20 @@ def alive(pid):
         return False
 
 
-def on_terminal(home, *args, env=None, seconds=60):
-    """Run with stdout and stderr on a terminal; what it showed, and the
-    exit code."""
+def on_terminal(home, *args, env=None, seconds=60, type=()):
+    """Run with stdin, stdout and stderr on a terminal; what it showed, and the
+    exit code.  type: pairs of a text to wait for and the keys to press then;
+    a function instead of keys is called."""
     pid, fd = pty.fork()
     if pid == 0:
         os.execve(LEAT, [LEAT, *args], home.env(**(env or {})))
-    text, end = b"", time.monotonic() + seconds
+    text, end, todo, seen = b"", time.monotonic() + seconds, list(type), 0
     while time.monotonic() < end:
+        at = text.find(todo[0][0].encode(), seen) if todo else -1
+        if at >= 0:
+            keys, seen = todo[0][1], at + len(todo.pop(0)[0].encode())
+            keys() if callable(keys) else os.write(fd, keys.encode())
+            continue
         ready, _, _ = select.select([fd], [], [], 0.1)
         if not ready:
             continue
@@ -154,8 +160,11 @@ def on_terminal(home, *args, env=None, seconds=60):
         if not got:
             break
         text += got
+    else:
+        os.kill(pid, signal.SIGKILL)
     os.close(fd)
     _, status = os.waitpid(pid, 0)
+    assert not todo, (todo, text[-500:])
     return text.decode("utf-8", "replace"), os.waitstatus_to_exitcode(status)
 
 

@@ -18,9 +18,10 @@ def a_program_gets_the_message_and_its_exit_code_decides(b):
     program = b.script(
         'echo "$LEAT_QUEUE|$LEAT_ID|$LEAT_ATTEMPT|$LEAT_HEADER_USER_ID|'
         '$LEAT_TYPE|$(cat)|$1" >>$T/log')
-    p = b.ok("send", "jobs", "hello", "-a", "user-id=ann", "-t", "note", "-o",
+    p = b.ok("send", "jobs", "hello", "-H", "user-id:ann", "-t", "note", "-o",
              "json")
-    p = b.ok("receive", "jobs", "-n", "1", "--exec", program, "word",
+    p = b.ok("receive", "jobs", "-n", "1", "--exec", program, "--",
+             "word",
              env={"LEAT_QUEUE": "old", "LEAT_ID": json.loads(p.out)["id"]})
     assert "1 handled: 1 acknowledged" in p.err, p.err
     log = b.lines("log")[0].split("|")
@@ -151,19 +152,8 @@ def a_pool_works_on_all_queues_of_a_namespace(b):
     equal(b.lines("jobs"), ["not of it"])
 
 
-def options_may_stand_behind_the_program(b):
-    b.put("1", "2", queue="room", options=["-N", "game", "--auto-create"])
-    program = b.script('read x; echo "$x $@" >>$T/log')
-    env = {"LEAT_NAMESPACE": "game"}
-    p = b.ok("pool", "game", "--exec", program, "--workers", "10",
-             "--until-idle=300ms", "a", "--workers", "x")
-    assert "2 handled: 2 acknowledged" in p.err, p.err
-    b.put("3", "4", queue="room", options=["-N", "game"])
-    b.ok("pool", "--exec", program, "--count", "1", "--", "--workers", env=env)
-    b.ok("receive", "room", "--exec", program, "--max", "1", "-q", env=env)
-    equal(b.lines("log"), ["1 a --workers x", "2 a --workers x",
-                           "3 --workers", "4 -q"])
-    refused(b.q("pool", "--exec", program, "--workers"), 64, "needs a N")
+def a_pool_says_what_is_wrong_with_its_words(b):
+    refused(b.q("pool", "--exec", "cat", "--workers"), 64, "needs a N")
     refused(b.q("pool", "game", "-N", "other", "--exec", "cat"), 64,
             "two namespaces")
     refused(b.q("receive", "jobs", "--exec", "cat >x"), 64, "no shell")

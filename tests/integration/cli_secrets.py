@@ -27,7 +27,9 @@ COMMANDS = [
     "dlq rm t", "queue create q", "queue ls", "queue stats q",
     "queue send q m", "queue receive q", "queue ack q r", "queue peek q",
     "queue redrive q", "queue purge q", "queue rm q", "queue expire q",
-    "queue watch q", "queue pool --exec true", "up", "down", "version", "demo",
+    "queue watch q", "queue pool --exec true",
+    "stream ls", "stream info s", "stream add s m", "stream tail s",
+    "stream groups s", "stream consume s -g g -n 1", "stream rm s", "up", "down", "version", "demo",
 ]
 
 
@@ -151,7 +153,7 @@ def no_secret_is_among_a_programs_arguments_and_variables(h):
             env = {**env, "OTHER": "stays", "LEAT_OUTPUT": "json"}
             h.run("queue", "create", "q", *words, env=env)
             exits(h.run("queue", "send", "q", "m", *words, env=env), 0)
-            exits(h.run("queue", "receive", "q", *words, "--max", "1", "--exec",
+            exits(h.run("queue", "receive", "q", *words, "--count", "1", "--",
                         "sh", "-c", script, env=env), 0)
             with open(seen) as f:
                 text = f.read()
@@ -193,7 +195,7 @@ def an_editor_gets_no_secret(h):
         exits(h.run("topic", "create", "t", env=env), 0)
         exits(h.run("topic", "send", "t", env=env, stdin=b"m\n"), 0)
         h.run("consume", "t", "--group", "g", "--from", "start", "-n", "1",
-              "--exec", "sh", "-c", "exit 65", env=env)
+              "--", "sh", "-c", "exit 65", env=env)
         rows = json.loads(h.run("dlq", "ls", "t", "-o", "json", env=env).out)
         on_terminal(h, "dlq", "edit", "t", rows[0]["id"], env=env)
         with open(seen) as f:
@@ -253,7 +255,7 @@ def nothing_commands_a_terminal(h):
     env = {"LEAT_URL": server.url}
     try:
         exits(h.run("queue", "create", "q", env=env), 0)
-        exits(h.run("queue", "send", "q", EVIL, "--attr", "x=" + EVIL,
+        exits(h.run("queue", "send", "q", EVIL, "--header", "x:" + EVIL,
                     env=env), 0)
         for form in ("json", "ndjson", "table", "tsv", "csv"):
             text, code = on_terminal(h, "-q", "queue", "peek", "q", "-o",
@@ -264,7 +266,7 @@ def nothing_commands_a_terminal(h):
             if form == "json":
                 got = json.loads(text)[0]
                 equal(got["data"], EVIL)
-                equal(got["attributes"][0]["value"], EVIL)
+                equal(got["headers"][0]["value"], EVIL)
         got = json.loads(h.run("queue", "peek", "q", "-o", "json",
                                env=env).out)
         equal(got[0]["data"], EVIL)

@@ -171,9 +171,45 @@ static void a_stream_goes_on_with_the_next_master(void **state)
     free(f);
 }
 
+/* Each master has its own keys. */
+static void streams_of_all_nodes_are_listed_described_and_removed(void **state)
+{
+    enum { STREAMS = 60 };
+    leat_error e = { 0 };
+    char name[16];
+    (void)state;
+    for (int i = 0; i < STREAMS; i++) {
+        leat_reply *r = NULL;
+        snprintf(name, sizeof name, "list-%02d", i);
+        must(leat_client_call(client,
+                              LEAT_ARGS(leat_str("XADD"), leat_str(name),
+                                        leat_str("1-0"), leat_str("f"),
+                                        leat_str("v")),
+                              NULL, &r, err));
+        leat_reply_free(r);
+    }
+    const leat_stream_names_opts o = { .match = "list-*" };
+    leat_names *n = leat_stream_names(client, &o, &e);
+    if (!n)
+        fail_msg("%s", e.msg);
+    assert_int_equal(n->count, STREAMS);
+    for (size_t i = 0; i < n->count; i++) {
+        leat_stream_info *s = leat_stream_describe(client, n->name[i], &e);
+        assert_non_null(s);
+        assert_int_equal(s->entries, 1);
+        leat_stream_info_free(s);
+        must(leat_stream_remove(client, n->name[i], NULL, err));
+    }
+    leat_names_free(n);
+    n = leat_stream_names(client, &o, &e);
+    assert_int_equal(n->count, 0);
+    leat_names_free(n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        rig_test(streams_of_all_nodes_are_listed_described_and_removed),
         rig_test(a_stream_moves_key_by_key_under_its_users),
         rig_test(a_stream_goes_on_with_the_next_master),
     };

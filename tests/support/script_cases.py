@@ -41,6 +41,11 @@ def remove(k):
            ["XGROUP", "CREATECONSUMER", k, GROUP, ME]), [k], [GROUP, ME]
 
 
+def unstream(k):
+    yield stream(k), [k], []
+    yield ((["SET", k + "text", "x"],), [k + "text"], [])
+
+
 def stream_take(k):
     yield [*stream(k), ["XDEL", k, "2-0"]], [k], [GROUP, OTHER, 0, 1, "1-0",
                                                   "2-0", "3-0", "4-0"]
@@ -379,6 +384,7 @@ CASES = {
     "admin/forget": forget, "admin/pause": pause,
     "admin/replay": replay, "admin/republish": republish, "admin/seek": seek,
     "admin/ungroup": ungroup, "admin/unlog": unlog, "admin/unmake": unmake,
+    "admin/unstream": unstream,
     "topic/identify": identify, "topic/mark_topic": mark_topic,
     "stream/ack": ack, "stream/autoclaim": autoclaim,
     "stream/idle": idle, "stream/remove": remove, "stream/take": stream_take,

@@ -174,6 +174,8 @@ static void the_normal_form_is_stable_and_hides_the_password(void **state)
     prints("redis+sentinel://a/m?sentinel_password=x&sentinel_user=e%26v",
            "redis+sentinel://a:26379/m?sentinel_user=e%26v&"
            "sentinel_password=***");
+    prints("redis://h/?allow_eviction=1", "redis://h:6379?allow_eviction=true");
+    prints("redis://h/?allow_eviction=false", "redis://h:6379");
     prints("rediss+sentinel://a,b:1/m%2Fx/3?insecure=1",
            "rediss+sentinel://a:26379,b:1/m%2Fx/3?insecure=true");
     prints("redis+cluster://a,b", "redis+cluster://a:6379,b:6379");
@@ -278,6 +280,7 @@ static void what_is_wrong_is_said_part_by_part(void **state)
         { "redis://h?client_name=a%20b", "printable" },
         { "redis://h?cafile=/x", "needs TLS" },
         { "rediss://h?insecure=maybe", "true or false" },
+        { "redis://h?allow_eviction=maybe", "allow_eviction must be true" },
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

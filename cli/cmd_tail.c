@@ -1,18 +1,20 @@
 /*
- * cmd_topic_tail.c: leat topic tail: messages without a group.
+ * cmd_tail.c: leat topic tail and leat stream tail: messages without a group.
  */
-#include "cli.h"
+#include "stream.h"
 
 #include <stdlib.h>
 
 #define LAST    10
 #define WAIT_MS 500 /* between two looks at signals */
 
-static const leat_codec *codec_of(cli *c)
-{
-    const char *name = value_text(c, "codec");
-    return strcmp(name, "auto") == 0 ? NULL : leat_codec_find(name);
-}
+/* What is looked at. */
+typedef struct looked_at {
+    print_kind what;
+    leat_browse *(*open)(leat_client *c, const char *name,
+                         const leat_browse_opts *opts, leat_error *err);
+    int (*fail)(leat_client *c, const char *name, const leat_error *err);
+} looked_at;
 
 /* Where to begin: --from, else the last few. */
 static bool beginning(cli *c, leat_client *client, leat_browse_opts *o,
@@ -49,10 +51,13 @@ static bool may_go_on(cli *c, leat_error *err, bool *said)
     return true;
 }
 
-static int print_all(cli *c, leat_browse *b, printer *p, leat_error *err)
+static int print_all(cli *c, leat_browse *b, printer *p, bool is_stream,
+                     leat_error *err)
 {
-    int64_t count = value_count(c, "count"), n = 0;
     bool follow = value_on(c, "follow"), said = false;
+    /* Who follows from the last few goes on after them. */
+    bool endless = follow && !value_text(c, "from");
+    int64_t count = endless ? 0 : value_count(c, "count"), n = 0;
     int code = 0;
     while (code == 0 && !stop_signal && (count == 0 || n < count)) {
         leat_seen s;
@@ -67,6 +72,7 @@ static int print_all(cli *c, leat_browse *b, printer *p, leat_error *err)
         if (got == 0)
             continue;
         code = printer_put(p, &(sighting){ .topic = c->args[0],
+                                           .stream = is_stream,
                                            .partition = s.partition,
                                            .position = s.position,
                                            .msg = s.msg,
@@ -76,41 +82,56 @@ static int print_all(cli *c, leat_browse *b, printer *p, leat_error *err)
     return code;
 }
 
-static int tail(cli *c, leat_client *client, printer *p)
+static int tail(cli *c, leat_client *client, printer *p, const looked_at *at)
 {
     int code = 0;
     leat_error err = { 0 };
     char *from = NULL;
-    const char *one = value_text(c, "partition");
-    leat_browse_opts o = { .one = one != NULL,
-                           .partition = (uint32_t)value_count(c, "partition"),
-                           .follow = value_on(c, "follow"),
-                           .codec = codec_of(c) };
+    leat_browse_opts o = { .follow = value_on(c, "follow"),
+                           .codec = codec_get(value_text(c, "codec")) };
+    if (at->what == PRINT_TOPIC && value_text(c, "partition")) {
+        o.one = true;
+        o.partition = (uint32_t)value_count(c, "partition");
+    }
     if (!beginning(c, client, &o, &from, &code))
         return code;
-    leat_browse *b = leat_browse_open(client, c->args[0], &o, &err);
+    leat_browse *b = at->open(client, c->args[0], &o, &err);
     if (b)
-        code = print_all(c, b, p, &err);
+        code = print_all(c, b, p, at->what == PRINT_STREAM, &err);
     if (err.code != LEAT_OK)
-        code = topic_fail(client, c->args[0], &err);
+        code = at->fail(client, c->args[0], &err);
     leat_browse_close(b);
     free(from);
     return code;
 }
 
-int run_topic_tail(cli *c)
+static int run_tail(cli *c, const looked_at *at)
 {
     int code;
-    printer *p = printer_open(c, PRINT_TOPIC, &code);
+    printer *p = printer_open(c, at->what, &code);
     if (!p)
         return code;
     leat_client *client = client_open(c, value_text(c, "url"), "leat-tail",
                                       &code);
     if (client)
-        code = tail(c, client, p);
+        code = tail(c, client, p, at);
     leat_client_close(client);
     int end = printer_close(p, code == 0);
     if (code == 0 && stop_signal)
         code = EXIT_SIGNAL + stop_signal;
     return code ? code : end;
+}
+
+int run_topic_tail(cli *c)
+{
+    static const looked_at topic = { PRINT_TOPIC, leat_browse_open,
+                                     topic_fail };
+    return run_tail(c, &topic);
+}
+
+int run_stream_tail(cli *c)
+{
+    static const looked_at stream = { PRINT_STREAM, leat_stream_browse,
+                                      stream_fail };
+    return run_tail(c, &stream);
 }
