@@ -209,7 +209,7 @@ def results_never_go_to_the_server(h):
     """A closed stdout's number is not given to the connection."""
     server = Server(h)
     p = subprocess.Popen(["sh", "-c", 'exec "$0" "$@" <&- >&-', LEAT, "ping",
-                          "-c", "1000", "-u", server.url], env=h.env(),
+                          "-vc", "1000", "-u", server.url], env=h.env(),
                          stderr=subprocess.PIPE)
 
     def files():
@@ -222,6 +222,8 @@ def results_never_go_to_the_server(h):
         wait_for(lambda: any(x.startswith("socket:")
                              for x in files().values()))
         equal((files()["0"], files()["1"]), ("/dev/null", "/dev/null"))
+        while b"answer 1" not in p.stderr.readline():
+            pass
         p.send_signal(signal.SIGINT)
         p.communicate(timeout=20)
         equal(p.returncode, 74)
@@ -391,7 +393,7 @@ def a_password_is_never_printed(h):
 def a_password_leaves_the_arguments(h):
     server = Server(h, "--requirepass", CANARY)
     p = subprocess.Popen(
-        [LEAT, "ping", "-c", "1000", "-i", "100ms", "-u",
+        [LEAT, "ping", "-vc", "1000", "-i", "100ms", "-u",
          f"{server.url}?password={CANARY}"], env=h.env(),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
@@ -401,6 +403,8 @@ def a_password_leaves_the_arguments(h):
     try:
         wait_for(lambda: b"***" in line())
         assert CANARY.encode() not in line()
+        while b"answer 1" not in p.stderr.readline():
+            pass
         p.send_signal(signal.SIGINT)
         out, _ = p.communicate()
         equal(p.returncode, 128 + signal.SIGINT)
