@@ -252,6 +252,8 @@ LEAT_API leat_code leat_queue_remove(leat_client *c, const char *name,
                                      const leat_queue_opts *opts,
                                      leat_error *err);
 
+/* What expired counts as visible, or dead after too many receives, whether it
+ * was given back yet or not. */
 typedef struct leat_queue_stats {
     int64_t visible, delayed, in_flight, dead;
     int64_t oldest_ms; /* age of the oldest visible one; -1: none            */

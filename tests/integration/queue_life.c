@@ -1,0 +1,164 @@
+/*
+ * queue_life.c: what becomes of a queue's messages that nobody finishes, and
+ * how they are counted.
+ */
+#include "queue_help.h"
+
+#include <stdlib.h>
+
+enum { HIDDEN_MS = 50 };
+
+static int64_t server_ms(void)
+{
+    return redis_int(server, "EVAL %s 0",
+                     "local t = redis.call('TIME') "
+                     "return t[1] * 1000 + math.floor(t[2] / 1000)");
+}
+
+/* All that was received and delayed until now is over. */
+static void wait_until_over(void)
+{
+    int64_t till = server_ms() + HIDDEN_MS + 1;
+    wait_until(server_ms() > till, LONG_MS);
+}
+
+static void take_and_lose(leat_queue *q, int n)
+{
+    leat_queue_batch *b = take(
+        q, &(leat_receive_opts){ .max = n, .visibility_ms = HIDDEN_MS });
+    assert_int_equal(leat_queue_batch_count(b), n);
+    leat_queue_batch_free(b);
+}
+
+/* ---- counts ----------------------------------------------------------- */
+
+static void what_expired_counts_as_visible_though_nobody_reaps(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("orders", &(leat_queue_opts){ .no_reaper = true });
+    send_many(q, 0, 3);
+    take_and_lose(q, 2);
+    wait_until_over();
+    leat_queue_stats s = stats(q);
+    assert_int_equal(s.visible, 3);
+    assert_int_equal(s.in_flight, 0);
+    assert_true(s.oldest_ms > HIDDEN_MS);
+    conserved(q);
+    leat_queue_close(q);
+}
+
+/* The lease is that of a process which died with it a moment ago. */
+static void the_reaper_has_died(void)
+{
+    assert_int_equal(
+        redis_int(server, "EVAL %s 0",
+                  "local t = redis.call('TIME') "
+                  "redis.call('SET', 'leat:{q/41}:reaper', 'dead ' .. "
+                  "(t[1] * 1000 + math.floor(t[2] / 1000) + 2900)) return 1"),
+        1);
+}
+
+static void what_expired_counts_as_visible_before_a_reaper_comes(void **state)
+{
+    (void)state;
+    the_reaper_has_died();
+    leat_queue *lone = queue_of("orders",
+                                &(leat_queue_opts){ .no_reaper = true });
+    leat_queue *q = queue_of("orders", NULL);
+    send_text(lone, "x");
+    take_and_lose(lone, 1);
+    wait_until_over();
+    leat_queue_stats s = stats(q);
+    assert_int_equal(s.visible, 1);
+    assert_int_equal(s.in_flight, 0);
+    conserved(q);
+    leat_queue_close(lone);
+    leat_queue_close(q);
+}
+
+static void what_was_received_too_often_counts_as_dead(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("orders", &(leat_queue_opts){ .no_reaper = true,
+                                                           .max_receives = 1 });
+    send_many(q, 0, 2);
+    take_and_lose(q, 1);
+    wait_until_over();
+    leat_queue_stats s = stats(q);
+    assert_int_equal(s.visible, 1);
+    assert_int_equal(s.in_flight, 0);
+    assert_int_equal(s.dead, 1);
+    conserved(q);
+    leat_queue_close(q);
+}
+
+static void what_was_delayed_long_enough_counts_as_visible(void **state)
+{
+    (void)state;
+    for (int fifo = 0; fifo < 2; fifo++) {
+        leat_queue *q = queue_of(fifo ? "lines" : "orders",
+                                 &(leat_queue_opts){ .no_reaper = true,
+                                                     .fifo = fifo,
+                                                     .delay_ms = HIDDEN_MS });
+        send_group(q, "a", "x");
+        send_group(q, "a", "y");
+        wait_until_over();
+        leat_queue_stats s = stats(q);
+        assert_int_equal(s.visible, 2);
+        assert_int_equal(s.delayed, 0);
+        assert_true(s.oldest_ms >= HIDDEN_MS);
+        conserved(q);
+        leat_queue_close(q);
+    }
+}
+
+static void a_fifo_queue_counts_what_expired_as_visible(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("lines", &(leat_queue_opts){ .no_reaper = true,
+                                                          .fifo = true });
+    send_group(q, "a", "x");
+    send_group(q, "a", "y");
+    send_group(q, "b", "z");
+    take_and_lose(q, 2);
+    wait_until_over();
+    leat_queue_stats s = stats(q);
+    assert_int_equal(s.visible, 3);
+    assert_int_equal(s.in_flight, 0);
+    conserved(q);
+    leat_queue_close(q);
+}
+
+/* As many as one look reads, and one more. */
+static void all_that_expired_is_counted(void **state)
+{
+    (void)state;
+    enum { LOOKED = 4000, LOT = 1000 };
+    static leat_msg m[LOT];
+    leat_queue *q = queue_of("orders", &(leat_queue_opts){ .no_reaper = true });
+    for (int i = 0; i < LOOKED / LOT; i++) {
+        must(leat_queue_send_batch(q, m, LOT, NULL, NULL, err));
+        take_and_lose(q, LOT);
+    }
+    wait_until_over();
+    assert_int_equal(stats(q).visible, LOOKED);
+    send_text(q, "x");
+    take_and_lose(q, 1);
+    wait_until_over();
+    assert_int_equal(stats(q).visible, LOOKED + 1);
+    assert_int_equal(stats(q).in_flight, 0);
+    leat_queue_close(q);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        queue_test(what_expired_counts_as_visible_though_nobody_reaps),
+        queue_test(what_expired_counts_as_visible_before_a_reaper_comes),
+        queue_test(what_was_received_too_often_counts_as_dead),
+        queue_test(what_was_delayed_long_enough_counts_as_visible),
+        queue_test(a_fifo_queue_counts_what_expired_as_visible),
+        queue_test(all_that_expired_is_counted),
+    };
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}
