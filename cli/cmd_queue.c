@@ -196,7 +196,7 @@ static void get_settings(cli *c, leat_queue_opts *o, int64_t taken)
     }
     int64_t receives = value_count(c, "max-receives");
     if (value_text(c, "max-receives"))
-        o->max_receives = (int)(receives ? receives : taken);
+        o->max_receives = receives ? (int)receives : -1;
     int64_t size = value_count(c, "max-size");
     if (value_text(c, "max-size"))
         o->max_message = (size_t)(size ? size : taken);
@@ -421,7 +421,7 @@ static const column stats_columns[] = {
 static void put_settings(output *out, const leat_queue_opts *o)
 {
     output_number(out, o->visibility_ms);
-    output_given(out, o->max_receives);
+    output_given(out, o->max_receives > 0 ? o->max_receives : 0);
     output_given(out, o->delay_ms);
     output_given(out, o->ttl_ms);
     output_number(out, (int64_t)o->max_message);

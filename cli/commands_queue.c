@@ -49,8 +49,8 @@
           NULL,                                                                \
           false,                                                               \
           false,                                                               \
-          "A message that was received so often is a dead letter; 0, the "     \
-          "default: never." },                                                 \
+          "A message that was received so often is a dead letter; 0: never; "  \
+          "where nothing is said, 10." },                                      \
         TIME("delay", NULL,                                                    \
              "Messages are hidden so long after they were sent; each may say " \
              "its own." none),                                                 \

@@ -61,7 +61,8 @@ typedef struct leat_queue_opts {
     bool must_exist; /* LEAT_ENOENT instead of making it              */
 
     int64_t visibility_ms;  /* hidden after a receive; 0: 30 s               */
-    int max_receives;       /* then to the dead letters; 0: never            */
+    int max_receives;       /* then to the dead letters; 0: 10, of redowl    */
+                            /* never; -1: never                              */
     int64_t delay_ms;       /* hidden after a send; 0: none                  */
     int64_t ttl_ms;         /* dropped, and counted, when older; 0: never    */
     size_t max_message;     /* bytes of an encoded message; 0: 1 MiB         */

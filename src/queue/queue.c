@@ -16,10 +16,12 @@
 
 enum {
     HIDE_MS = 30 * 1000,
+    MAX_RECEIVES = 10,
     MAX_MESSAGE = 1 << 20,
     DEDUP_MS = 5 * 60 * 1000,
     MAX_DAYS = 3650, /* of any time: the scripts add it to their clock */
-    SIZE = 4,        /* of settings */
+    RECEIVES = 1,    /* of settings */
+    SIZE = 4,
     DEDUP = 5,
     NUMBERS = 9,
     ARGS = 3 + 2 * (NUMBERS + 1)
@@ -33,7 +35,7 @@ static const struct {
     bool whether; /* yes or no */
 } settings[NUMBERS] = {
     { "hide", "visibility_ms", HIDE_MS, false },
-    { "receives", "max_receives", 0, false },
+    { "receives", "max_receives", MAX_RECEIVES, false },
     { "delay", "delay_ms", 0, false },
     { "ttl", "ttl_ms", 0, false },
     { "max", "max_message", MAX_MESSAGE, false },
@@ -91,6 +93,12 @@ static int64_t unbounded(size_t i)
     return i == SIZE ? LEAT__FIELD_MAX : 0;
 }
 
+/* And a kept value as options say it, where 0 is the default. */
+static int64_t as_given(size_t i, int64_t v)
+{
+    return i == RECEIVES && v == 0 ? -1 : v;
+}
+
 /* least: 0, or -1 where that takes a bound away. */
 static leat_code check_numbers(const leat_queue_opts *o, int64_t least,
                                leat_error *err)
@@ -98,6 +106,7 @@ static leat_code check_numbers(const leat_queue_opts *o, int64_t least,
     const int64_t most = MAX_DAYS * INT64_C(24 * 3600 * 1000);
     for (size_t i = 0; i < NUMBERS; i++) {
         int64_t v = get(o, i), low = i == 0 || i == DEDUP ? 0 : least;
+        low = i == RECEIVES ? -1 : low;
         if (v < low)
             return leat__fail(err, LEAT_EINVAL, "%s %" PRId64 " is negative",
                               settings[i].name, v);
@@ -157,7 +166,7 @@ static void read_field(queue_conf *c, leat_bytes field, const leat_reply *value)
     leat_bytes text = leat_reply_bytes(value);
     for (size_t i = 0; i < NUMBERS; i++)
         if (leat_bytes_eq(field, leat_str(settings[i].field)))
-            set(&c->kept, i, leat_reply_int(value));
+            set(&c->kept, i, as_given(i, leat_reply_int(value)));
     if (leat_bytes_eq(field, leat_str("created")))
         c->created_ms = leat_reply_int(value);
     if (leat_bytes_eq(field, leat_str("u")) && text.n < sizeof c->who)
@@ -261,7 +270,8 @@ static leat_code compare(const leat_queue *q, const leat_queue_opts *o,
     return LEAT_OK;
 }
 
-/* A handle's own settings, where none are kept with the queue. */
+/* A handle's own settings, where none are kept with the queue: there is no
+ * bound of receives but one that is asked for. */
 static void set_own(leat_queue *q, const leat_queue_opts *o, bool all)
 {
     pthread_mutex_lock(&q->lock);
@@ -269,7 +279,7 @@ static void set_own(leat_queue *q, const leat_queue_opts *o, bool all)
         int64_t v = get(o, i);
         if (v < 0)
             set(&q->kept, i, unbounded(i));
-        else if (v > 0 || all)
+        else if (v > 0 || (all && i != RECEIVES))
             set(&q->kept, i, v > 0 ? v : settings[i].usual);
     }
     pthread_mutex_unlock(&q->lock);

@@ -91,7 +91,10 @@ def queues_are_made_listed_and_removed(b):
           {"visibility_ms": 60000, "ttl_ms": 86400000, "max_size": 1000,
            "fifo": True, "content_dedup": True, "dedup_ms": 3600000,
            "dead_queue": "jobs", "durable_events": True,
-           "max_receives": None, "delay_ms": None, "oldest_ms": None})
+           "max_receives": 10, "delay_ms": None, "oldest_ms": None})
+    b.ok("create", "patient", "-r", "0", "-q")
+    equal(b.stats("patient")["max_receives"], None)
+    b.ok("rm", "patient", "-y", "-q")
     refused(b.q("create", "jobs"), 1, "there is a queue 'jobs' already")
     rows = [x.split("\t") for x in b.ok("ls").out.splitlines()]
     equal(rows[0], ["name", "visible", "delayed", "in_flight", "dead",

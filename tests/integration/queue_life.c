@@ -150,6 +150,84 @@ static void all_that_expired_is_counted(void **state)
     leat_queue_close(q);
 }
 
+/* ---- poison ----------------------------------------------------------- */
+
+/* Received and given back at once, so many times. */
+static void fail_times(leat_queue *q, int n)
+{
+    for (int i = 1; i <= n; i++) {
+        leat_queue_batch *b = take_one(q);
+        assert_int_equal(item(b)->receives, i);
+        must(leat_queue_change_visibility(q, item(b)->receipt, 0, err));
+        leat_queue_batch_free(b);
+    }
+}
+
+static void a_queue_made_by_default_ends_a_poison_message(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("orders", NULL);
+    assert_int_equal(stats(q).settings.max_receives, 10);
+    send_text(q, "poison");
+    fail_times(q, 10);
+    assert_int_equal(stats(q).dead, 1);
+    nothing(q);
+    conserved(q);
+    leat_queue_close(q);
+}
+
+static void a_queue_that_never_gives_up_says_so(void **state)
+{
+    (void)state;
+    leat_error e = { 0 };
+    leat_queue *q = queue_of("orders", &(leat_queue_opts){ .max_receives = -1 });
+    leat_queue_close(queue_of("orders", &(leat_queue_opts){ .max_receives = -1 }));
+    assert_null(leat_queue_open(client, "orders",
+                                &(leat_queue_opts){ .max_receives = 10 }, &e));
+    assert_code(e.code, LEAT_EEXIST);
+    assert_int_equal(stats(q).settings.max_receives, -1);
+    send_text(q, "stubborn");
+    fail_times(q, 12);
+    assert_int_equal(stats(q).visible, 1);
+    leat_queue_close(q);
+}
+
+/* As an earlier version left it. */
+static void a_queue_that_is_there_keeps_its_bound(void **state)
+{
+    (void)state;
+    redis_do(server, "HSET leat:{q/41}:orders:conf created 1 u aa hide 30000 "
+                     "receives 0 delay 0 ttl 0 max 1048576 dedup 300000 fifo 0 "
+                     "content 0 events 0 usual %s",
+             "30000 1048576 0");
+    redis_do(server, "SADD leat:{q/41}:queues orders");
+    leat_queue *q = queue_of("orders", NULL);
+    assert_int_equal(stats(q).settings.max_receives, -1);
+    send_text(q, "stubborn");
+    fail_times(q, 12);
+    assert_int_equal(stats(q).visible, 1);
+    leat_queue_close(q);
+}
+
+/* One of them is ready and was received too often for the new bound. */
+static void a_bound_that_is_lowered_holds_for_what_is_ready(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("orders", NULL);
+    send_many(q, 0, 2);
+    leat_queue_batch *b = take_one(q);
+    must(leat_queue_change_visibility(q, item(b)->receipt, 0, err));
+    leat_queue_batch_free(b);
+    must(leat_queue_alter(q, &(leat_queue_opts){ .max_receives = 1 }, err));
+    b = take(q, &(leat_receive_opts){ .max = 10 });
+    assert_int_equal(leat_queue_batch_count(b), 1);
+    assert_item(item(b), "1");
+    leat_queue_batch_free(b);
+    assert_int_equal(stats(q).dead, 1);
+    conserved(q);
+    leat_queue_close(q);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +237,10 @@ int main(void)
         queue_test(what_was_delayed_long_enough_counts_as_visible),
         queue_test(a_fifo_queue_counts_what_expired_as_visible),
         queue_test(all_that_expired_is_counted),
+        queue_test(a_queue_made_by_default_ends_a_poison_message),
+        queue_test(a_queue_that_never_gives_up_says_so),
+        queue_test(a_queue_that_is_there_keeps_its_bound),
+        queue_test(a_bound_that_is_lowered_holds_for_what_is_ready),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -43,12 +43,13 @@ local function text(n)
 end
 local busy_at = text(now + BUSY_MS)
 
--- Of a usual queue only two may differ.
+-- Of a usual queue only three may differ.
 local plain_conf = { '1', false, false, '0', '0', '0', '0', false }
 local function settings(key)
 --#include "queue/usual.lua"
     if hide then
-        plain_conf[3], plain_conf[8] = hide, limit
+        plain_conf[3], plain_conf[4] = hide, most == 0 and '0' or most
+        plain_conf[8] = limit
         return plain_conf
     end
     return call('HMGET', key .. ':conf', 'created', 'gone', 'hide', 'receives',
@@ -108,7 +109,7 @@ end
 -- after another: `orders` has the deadlines of a lot by the first of them.
 local orders = {}
 local function take(queue, key, list, stat, head, got, hide, limit)
-    local fifo, n, ROOM = false, 0, bytes
+    local fifo, most, n, ROOM = false, 0, 0, bytes
     -- What need not grow is cheaper: it has room for four.
     local lot = { 0, hide, nil, nil, nil, nil, nil, nil, nil, nil }
 --#include "queue/entries.lua"

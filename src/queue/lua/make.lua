@@ -40,10 +40,11 @@ end
 local c = call('HMGET', key, 'hide', 'max', 'delay', 'receives', 'ttl', 'fifo',
                'events', 'gone', 'usual')
 local special = not c[1] or c[8]
-for i = 4, 7 do
+for i = 5, 7 do
     special = special or c[i] ~= '0'
 end
-local usual = not special and c[1] .. ' ' .. c[2] .. ' ' .. c[3]
+local usual = not special and c[1] .. ' ' .. c[2] .. ' ' .. c[3] ..
+    (c[4] == '0' and '' or ' ' .. c[4])
 if c[9] and not usual then
     call('HDEL', key, 'usual')
 elseif usual ~= c[9] then
