@@ -453,6 +453,8 @@ int run_queue_receive(cli *c);
 int run_queue_ack(cli *c);
 int run_queue_change(cli *c);
 int run_queue_reject(cli *c);
+int run_queue_pause(cli *c);
+int run_queue_resume(cli *c);
 int run_queue_peek(cli *c);
 int run_queue_redrive(cli *c);
 int run_queue_purge(cli *c);

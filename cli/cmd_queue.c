@@ -1,6 +1,6 @@
 /*
- * cmd_queue.c: leat queue create, alter, ls and stats, and what all commands on
- * queues share.
+ * cmd_queue.c: leat queue create, alter, pause, resume, ls and stats, and what
+ * all commands on queues share.
  */
 #include "queue.h"
 
@@ -312,6 +312,36 @@ int run_queue_alter(cli *c)
     return code;
 }
 
+/* ---- pause and resume ------------------------------------------------- */
+
+static int set_paused(cli *c, bool yes)
+{
+    int code;
+    leat_error err = { 0 };
+    opened q;
+    if (!opened_open(c, &q, false, &code))
+        return code;
+    leat_code got = yes ? leat_queue_pause(q.queue, &err)
+                        : leat_queue_resume(q.queue, &err);
+    const char *done = yes ? "paused" : "resumed";
+    char *remark = format("queue %s is %s", c->args[0], done);
+    code = got == LEAT_OK ? queue_done(c, done, false, remark)
+                          : queue_fail(c, q.client, c->args[0], &err);
+    free(remark);
+    opened_close(&q);
+    return code;
+}
+
+int run_queue_pause(cli *c)
+{
+    return set_paused(c, true);
+}
+
+int run_queue_resume(cli *c)
+{
+    return set_paused(c, false);
+}
+
 /* ---- ls --------------------------------------------------------------- */
 
 static const column ls_columns[] = {
@@ -319,6 +349,7 @@ static const column ls_columns[] = {
     { "delayed", COLUMN_COUNT, false }, { "in_flight", COLUMN_COUNT, false },
     { "dead", COLUMN_COUNT, false },    { "oldest_ms", COLUMN_COUNT, false },
     { "fifo", COLUMN_BOOL, true },      { "created", COLUMN_TIME, true },
+    { "paused", COLUMN_TIME, true },
 };
 
 /* One that was removed meanwhile is not listed, and one that is damaged hides
@@ -340,6 +371,7 @@ static int list_queue(cli *c, leat_client *client, const char *name,
         output_count(out, s.oldest_ms);
         output_bool(out, s.settings.fifo);
         output_number(out, s.created_ms);
+        output_given(out, s.paused_ms);
     }
     leat_queue_close(q);
     if (got == LEAT_OK || got == LEAT_ENOENT || got == LEAT_EBUSY)
@@ -415,6 +447,7 @@ static const column stats_columns[] = {
     { "dedup_ms", COLUMN_COUNT, false },
     { "dead_queue", COLUMN_TEXT, false },
     { "durable_events", COLUMN_BOOL, false },
+    { "paused", COLUMN_TIME, false },
 };
 
 /* Zero is no bound. */
@@ -451,6 +484,7 @@ static void put_stats(output *out, const char *name, const leat_queue_stats *s)
     output_number(out, s->lost);
     output_given(out, s->created_ms);
     put_settings(out, &s->settings);
+    output_given(out, s->paused_ms);
 }
 
 /* The figures as they are now; false with *code, and said. */

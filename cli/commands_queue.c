@@ -141,6 +141,7 @@ static const option queue_alter_options[] = {
 };
 
 static const option queue_ls_options[] = { NAMESPACE, { 0 } };
+static const option queue_pause_options[] = { NAMESPACE, { 0 } };
 
 static const option queue_stats_options[] = {
     WHOSE,
@@ -294,6 +295,16 @@ static const example queue_alter_examples[] = {
     { 0 },
 };
 
+static const example queue_pause_examples[] = {
+    { "leat queue pause jobs", "while its database is away" },
+    { 0 },
+};
+
+static const example queue_resume_examples[] = {
+    { "leat queue resume jobs", "whoever waits is woken" },
+    { 0 },
+};
+
 static const example queue_ls_examples[] = {
     { "leat queue ls --columns name,visible,dead", "what there is to do" },
     { "leat queue ls -N game", "those of another namespace" },
@@ -444,6 +455,32 @@ const command queue_commands[] = {
       .options = queue_stats_options,
       .examples = queue_stats_examples,
       .run = run_queue_stats },
+    { .noun = "queue",
+      .verb = "pause",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@queue",
+      .summary = "hand out nothing of a queue, until it is resumed",
+      .text = "Whoever receives waits, and pools pass it over.  Sending goes "
+              "on, what is in flight can be settled, and dead letters are "
+              "handed out as ever.  It stays paused, whoever comes or goes; "
+              "'leat queue stats' shows since when.",
+      .options = queue_pause_options,
+      .examples = queue_pause_examples,
+      .run = run_queue_pause },
+    { .noun = "queue",
+      .verb = "resume",
+      .aliases = "unpause",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@queue",
+      .summary = "let a paused queue go on",
+      .text = "One that is not paused stays as it is.",
+      .options = queue_pause_options,
+      .examples = queue_resume_examples,
+      .run = run_queue_resume },
     { .noun = "queue",
       .verb = "send",
       .aliases = "publish produce",

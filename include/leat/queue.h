@@ -96,6 +96,13 @@ LEAT_API leat_queue *leat_queue_open(leat_client *c, const char *name,
 LEAT_API leat_code leat_queue_alter(leat_queue *q, const leat_queue_opts *opts,
                                     leat_error *err);
 
+/* A paused queue hands out nothing to anybody, whoever comes and goes: receives
+ * wait, a pool passes it over.  Sending, settling what is in flight and its dead
+ * letters go on as ever.  Resumed, those who wait are woken at once.  Twice is
+ * as good as once.  LEAT_ENOTSUP: the profile keeps no settings. */
+LEAT_API leat_code leat_queue_pause(leat_queue *q, leat_error *err);
+LEAT_API leat_code leat_queue_resume(leat_queue *q, leat_error *err);
+
 /* What was received and not settled comes back when its time is over.  NULL is
  * accepted. */
 LEAT_API void leat_queue_close(leat_queue *q);
@@ -211,8 +218,8 @@ LEAT_API leat_queue_batch *leat_queue_peek(leat_queue *q, int max, bool dead,
 
 /* ---- the dead letters, and care --------------------------------------- */
 
-/* A handle looks after the queue that it opened.  LEAT_ENOENT of redrive, purge
- * and alter: it is gone, or another one of that name is there. */
+/* A handle looks after the queue that it opened.  LEAT_ENOENT of redrive, purge,
+ * alter and pause: it is gone, or another one of that name is there. */
 
 typedef struct leat_redrive_opts {
     int64_t max;  /* 0: all that are there now                             */
@@ -263,6 +270,7 @@ typedef struct leat_queue_stats {
     int64_t lost;   /* of which the body was gone: not by leat              */
     int64_t created_ms;
     leat_queue_opts settings; /* the kept ones; strings are owned by q       */
+    int64_t paused_ms; /* since when it hands out nothing; 0: it does        */
 } leat_queue_stats;
 
 LEAT_API leat_code leat_queue_stats_get(leat_queue *q, leat_queue_stats *out,

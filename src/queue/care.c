@@ -408,7 +408,8 @@ static leat_code read_stats(void *arg, const leat_reply *r, leat_error *err)
     const leat_reply *dead = leat_reply_step(&it);
     *o = (leat_queue_stats){ .visible = leat_reply_int(ready),
                              .dead = leat_reply_int(dead),
-                             .created_ms = conf.created_ms };
+                             .created_ms = conf.created_ms,
+                             .paused_ms = conf.paused_ms };
     count(o, stat);
     if (conf.kept.fifo) /* ready holds groups: what is nowhere else */
         o->visible = o->sent - o->acked - o->in_flight - o->delayed - o->dead -

@@ -4,7 +4,8 @@
  * A queue lives in shard s = crc16(name) mod 64.  Its keys and the indexes of
  * the shard share the tag {q/<s>}, so every step is one script on any topology:
  *
- *   P:{q/s}:<name>:conf     hash    settings, created, u; gone: being removed
+ *   P:{q/s}:<name>:conf     hash    settings, created, u; paused: since when;
+ *                                   gone: being removed
  *   P:{q/s}:<name>:ready    list    entries, the next one at the head; of a
  *                                   fifo queue the groups to be served
  *   P:{q/s}:<name>:body     hash    id -> message, see pack.h

@@ -169,6 +169,8 @@ static void read_field(queue_conf *c, leat_bytes field, const leat_reply *value)
             set(&c->kept, i, as_given(i, leat_reply_int(value)));
     if (leat_bytes_eq(field, leat_str("created")))
         c->created_ms = leat_reply_int(value);
+    if (leat_bytes_eq(field, leat_str("paused")))
+        c->paused_ms = leat_reply_int(value);
     if (leat_bytes_eq(field, leat_str("u")) && text.n < sizeof c->who)
         snprintf(c->who, sizeof c->who, "%.*s", (int)text.n,
                  (const char *)text.p);
@@ -220,7 +222,7 @@ static leat_code read_conf(void *arg, const leat_reply *r, leat_error *err)
     return leat__conf_read(r, arg, err);
 }
 
-/* how: 'open', 'find' or 'alter'.  What is -1 becomes what is no bound. */
+/* how: as in make.lua.  What is -1 becomes what is no bound. */
 static leat_code make(leat_queue *q, const char *how, const leat_queue_opts *o,
                       queue_conf *conf, leat_error *err)
 {
@@ -367,10 +369,25 @@ leat_queue *leat_queue_open(leat_client *c, const char *name,
     return q;
 }
 
+/* Change the very queue that was opened. */
+static leat_code change(leat_queue *q, const char *how,
+                        const leat_queue_opts *o, leat_error *err)
+{
+    queue_conf conf;
+    leat_code rc = make(q, how, o, &conf, err);
+    if (rc == LEAT_OK && (!conf.there || conf.gone))
+        rc = leat__fail(err, LEAT_ENOENT, "there is no queue '%s' any more",
+                        q->name);
+    if (rc == LEAT_OK && strcmp(conf.who, q->who) != 0)
+        rc = leat__queue_other(q->name, err);
+    if (rc == LEAT_OK)
+        leat__queue_learn(q, &conf);
+    return rc;
+}
+
 leat_code leat_queue_alter(leat_queue *q, const leat_queue_opts *opts,
                            leat_error *err)
 {
-    queue_conf conf;
     leat_code rc = leat__queue_own(q, err);
     if (rc == LEAT_OK)
         rc = check_numbers(opts, -1, err);
@@ -386,16 +403,27 @@ leat_code leat_queue_alter(leat_queue *q, const leat_queue_opts *opts,
         rc = leat__fail(err, LEAT_EINVAL,
                         "queue '%s' cannot become fifo: make a new one",
                         q->name);
-    if (rc == LEAT_OK)
-        rc = make(q, "alter", opts, &conf, err);
-    if (rc == LEAT_OK && (!conf.there || conf.gone))
-        rc = leat__fail(err, LEAT_ENOENT, "there is no queue '%s' any more",
+    return rc == LEAT_OK ? change(q, "alter", opts, err) : rc;
+}
+
+static leat_code set_paused(leat_queue *q, const char *how, leat_error *err)
+{
+    leat_code rc = leat__queue_own(q, err);
+    if (rc == LEAT_OK && !q->profile->kept)
+        rc = leat__fail(err, LEAT_ENOTSUP,
+                        "queue '%s' keeps no settings: it cannot be paused",
                         q->name);
-    if (rc == LEAT_OK && strcmp(conf.who, q->who) != 0)
-        rc = leat__queue_other(q->name, err);
-    if (rc == LEAT_OK)
-        leat__queue_learn(q, &conf);
-    return rc;
+    return rc == LEAT_OK ? change(q, how, &(leat_queue_opts){ 0 }, err) : rc;
+}
+
+leat_code leat_queue_pause(leat_queue *q, leat_error *err)
+{
+    return set_paused(q, "pause", err);
+}
+
+leat_code leat_queue_resume(leat_queue *q, leat_error *err)
+{
+    return set_paused(q, "resume", err);
 }
 
 /* In a forked child neither the locks nor the threads are ours. */

@@ -296,7 +296,7 @@ bool leat__told_publish(leat_client *to, const queue_profile *p,
 /* The kept settings out of the fields of conf. */
 typedef struct queue_conf {
     leat_queue_opts kept; /* dead_queue: in the buffer below */
-    int64_t created_ms;
+    int64_t created_ms, paused_ms;
     bool there, gone;
     char who[LEAT__QUEUE_WHO];
     char dead_queue[LEAT_NAME_MAX + 1];

@@ -114,6 +114,24 @@ def queues_are_made_listed_and_removed(b):
     refused(b.q("rm", "moves", "-y"), 1, "no queue 'moves'")
 
 
+def a_queue_is_paused_and_resumed(b):
+    b.ok("create", "still", "-q")
+    equal(b.stats("still")["paused"], None)
+    assert "queue still is paused" in b.ok("pause", "still").err
+    b.ok("send", "still", "x", "-q")
+    refused(b.q("receive", "still"), 1, "nothing to receive")
+    s = b.stats("still")
+    assert s["visible"] == 1 and s["paused"], s
+    assert next(x for x in b.json("queue", "ls") if x["name"] == "still")[
+        "paused"]
+    equal(b.json("queue", "resume", "still"),
+          {"queue": "still", "done": "resumed", "dry_run": False})
+    equal(b.stats("still")["paused"], None)
+    b.ok("receive", "still", "--ack")
+    b.ok("rm", "still", "-y", "-q")
+    refused(b.q("pause", "still"), 1, "no queue 'still'")
+
+
 def settings_are_altered(b):
     b.ok("alter", "jobs", "--visibility", "2m", "--delay", "5s", "-r", "7")
     s = b.stats()

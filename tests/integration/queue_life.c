@@ -4,6 +4,7 @@
  */
 #include "queue_help.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 enum { HIDDEN_MS = 50 };
@@ -228,6 +229,109 @@ static void a_bound_that_is_lowered_holds_for_what_is_ready(void **state)
     leat_queue_close(q);
 }
 
+/* ---- pause ------------------------------------------------------------ */
+
+static void a_paused_queue_hands_out_nothing_and_takes_in(void **state)
+{
+    (void)state;
+    for (int fifo = 0; fifo < 2; fifo++) {
+        leat_queue *q = queue_of(fifo ? "lines" : "orders",
+                                 &(leat_queue_opts){ .fifo = fifo });
+        leat_queue *other = queue_of(fifo ? "lines" : "orders", NULL);
+        send_group(q, "a", "1");
+        send_group(q, "b", "2");
+        leat_queue_batch *b = take_one(q);
+        must(leat_queue_pause(other, err));
+        must(leat_queue_pause(q, err));
+        int64_t since = stats(q).paused_ms;
+        assert_true(since > 1600000000000);
+        nothing(q);
+        nothing(other);
+        send_group(q, "c", "3");
+        ack(q, b);
+        leat_queue_batch_free(b);
+        assert_int_equal(stats(q).visible, 2);
+        assert_int_equal(stats(q).in_flight, 0);
+        nothing(q);
+        must(leat_queue_resume(q, err));
+        assert_int_equal(stats(other).paused_ms, 0);
+        b = take(other, &(leat_receive_opts){ .max = 10 });
+        assert_int_equal(leat_queue_batch_count(b), 2);
+        leat_queue_batch_free(b);
+        conserved(q);
+        leat_queue_close(other);
+        leat_queue_close(q);
+    }
+}
+
+static void a_paused_queue_still_hands_out_its_dead_letters(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("orders", NULL);
+    send_text(q, "x");
+    leat_queue_batch *b = take_one(q);
+    must(leat_queue_reject(q, item(b)->receipt, "no", err));
+    leat_queue_batch_free(b);
+    must(leat_queue_pause(q, err));
+    b = take_dead(q);
+    assert_item(item(b), "x");
+    leat_queue_batch_free(b);
+    leat_queue_close(q);
+}
+
+typedef struct patient {
+    leat_queue *q;
+    int64_t came_ms;
+} patient;
+
+static void *wait_for_one(void *arg)
+{
+    patient *p = arg;
+    leat_queue_batch *b = take_one(p->q);
+    p->came_ms = wait_now_ms();
+    ack(p->q, b);
+    leat_queue_batch_free(b);
+    return NULL;
+}
+
+/* Without being told it would look after 5 s.  The best of some tries: the
+ * machine may be busy. */
+static void who_waits_is_woken_when_a_queue_is_resumed(void **state)
+{
+    (void)state;
+    enum { TRIES = 5, SOON_MS = 1500 };
+    int64_t best = INT64_MAX;
+    leat_queue *q = queue_of("orders", NULL);
+    for (int i = 0; i < TRIES && best > SOON_MS; i++) {
+        patient p = { .q = q };
+        pthread_t thread;
+        must(leat_queue_pause(q, err));
+        send_text(q, "x");
+        assert_int_equal(pthread_create(&thread, NULL, wait_for_one, &p), 0);
+        wait_nap(200); /* so that it waits, most likely */
+        int64_t from = wait_now_ms();
+        must(leat_queue_resume(q, err));
+        pthread_join(thread, NULL);
+        best = p.came_ms - from < best ? p.came_ms - from : best;
+    }
+    assert_true(best <= SOON_MS);
+    leat_queue_close(q);
+}
+
+static void another_queue_of_that_name_is_not_paused(void **state)
+{
+    (void)state;
+    leat_error e = { 0 };
+    leat_queue *q = queue_of("orders", NULL);
+    must(leat_queue_remove(client, "orders", NULL, err));
+    assert_code(leat_queue_pause(q, &e), LEAT_ENOENT);
+    leat_queue *other = queue_of("orders", NULL);
+    assert_code(leat_queue_pause(q, &e), LEAT_ENOENT);
+    assert_int_equal(stats(other).paused_ms, 0);
+    leat_queue_close(q);
+    leat_queue_close(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +345,10 @@ int main(void)
         queue_test(a_queue_that_never_gives_up_says_so),
         queue_test(a_queue_that_is_there_keeps_its_bound),
         queue_test(a_bound_that_is_lowered_holds_for_what_is_ready),
+        queue_test(a_paused_queue_hands_out_nothing_and_takes_in),
+        queue_test(a_paused_queue_still_hands_out_its_dead_letters),
+        queue_test(who_waits_is_woken_when_a_queue_is_resumed),
+        queue_test(another_queue_of_that_name_is_not_paused),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -18,7 +18,7 @@ local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
 --
 -- ready -> in flight, dead (too many receives) or dropped (too old).  A queue
 -- that has more, or is found busy, stays in `work` and is put off until what is
--- in flight is settled, or for a while; one that is empty leaves it.  What was
+-- in flight is settled, or for a while; one that is empty or paused leaves it.  What was
 -- received before and came back is given out alone: should it be that which
 -- kills its handler, then no other is blamed.
 local BUSY_MS, WRONG_MS, ROUNDS = 500, 5000, 4
@@ -44,7 +44,7 @@ end
 local busy_at = text(now + BUSY_MS)
 
 -- Of a usual queue only three may differ.
-local plain_conf = { '1', false, false, '0', '0', '0', '0', false }
+local plain_conf = { '1', false, false, '0', '0', '0', '0', false, false }
 local function settings(key)
 --#include "queue/usual.lua"
     if hide then
@@ -53,7 +53,7 @@ local function settings(key)
         return plain_conf
     end
     return call('HMGET', key .. ':conf', 'created', 'gone', 'hide', 'receives',
-                'ttl', 'fifo', 'events', 'max')
+                'ttl', 'fifo', 'events', 'max', 'paused')
 end
 
 local function add(queue, fifo, log, age, messages)
@@ -164,6 +164,9 @@ local function allowed(queue, key, stat, conf)
     if not conf[1] or conf[2] then
         -- Kept: its keys may be on their way to another node.
         later(queue, text(now + WRONG_MS))
+        return 0
+    elseif conf[9] then
+        gone[#gone + 1] = queue -- who resumes it enters it again
         return 0
     end
     local st = call('HMGET', stat, 'recv', 'acked', 'back', 'wait')

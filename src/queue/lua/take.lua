@@ -20,7 +20,7 @@ local kept, was = both[1], both[2]
 --        [-1] no such queue
 --
 -- ready -> in flight, dead (too many receives) or dropped (too old); dead ->
--- in flight.  All members of a call have one score and end by lane and number:
+-- in flight.  A queue that is paused has nothing, but for its dead letters.  All members of a call have one score and end by lane and number:
 -- whoever asks again with the same finds what he was given, and gets nothing
 -- else.
 --
@@ -33,20 +33,20 @@ local key = base .. queue
 --#include "queue/usual.lua"
 local MOST = 1000 -- LEAT_QUEUE_BATCH
 local max, dead, how = tonumber(ARGV[5]), ARGV[8] == '1', ARGV[4]
-local ttl, fifo, log = 0, false, false
+local ttl, fifo, log, paused = 0, false, false, false
 if max > MOST or tonumber(ARGV[7]) > MOST then
     return redis.error_reply('ERR more than one call may have')
 end
 local ROOM = 33554432
 if not hide then
     local conf = call('HMGET', key .. ':conf', 'created', 'gone', 'hide',
-                      'receives', 'ttl', 'fifo', 'events', 'max')
+                      'receives', 'ttl', 'fifo', 'events', 'max', 'paused')
     if not conf[1] or conf[2] then
         return { -1 }
     end
     hide, most, ttl = tonumber(conf[3]), tonumber(conf[4]), tonumber(conf[5])
     fifo, log = conf[6] == '1', conf[7] == '1'
-    limit = tonumber(conf[8])
+    limit, paused = tonumber(conf[8]), conf[9]
 end
 if ARGV[6] ~= '0' then
     hide = tonumber(ARGV[6])
@@ -66,6 +66,10 @@ if done then
         give_again(out, tonumber(match(done, '^%d+')), head, key, fifo, dead)
     end
     return out
+end
+
+if paused and not dead then
+    return { 0, hide }
 end
 
 -- Numbers are dear as arguments: where they are known as strings, as such.
