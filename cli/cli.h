@@ -431,6 +431,7 @@ int run_group_seek(cli *c);
 leat_order order_of(const char *word);
 const char *order_word(leat_order order);
 int retry_parse(cli *c, leat_retry *out);
+int backoff_of(const char *text, leat_retry *out);
 
 int run_group_alter(cli *c);
 int run_group_pause(cli *c);

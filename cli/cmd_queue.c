@@ -221,8 +221,32 @@ int check_visibility(cli *c)
     return 0;
 }
 
+/* What --backoff says: 0, or an exit code. */
+static int get_backoff(cli *c, leat_queue_opts *o)
+{
+    leat_retry r = { 0 };
+    const char *text = value_text(c, "backoff");
+    if (text && strcmp(text, "none") == 0) {
+        o->retry_delay_ms = -1;
+        return 0;
+    }
+    int code = text ? backoff_of(text, &r) : 0;
+    o->retry_delay_ms = r.delay_ms;
+    o->retry_max_delay_ms = r.max_delay_ms;
+    o->backoff = r.backoff;
+    o->jitter = r.jitter;
+    return code;
+}
+
 static int check_settings(cli *c)
 {
+    leat_queue_opts o = { 0 };
+    int code = get_backoff(c, &o);
+    if (code)
+        return code;
+    if (o.retry_max_delay_ms > LEAT_VISIBILITY_MAX_MS)
+        return fail(EXIT_USAGE, NULL, "--backoff: '%s' is over 12 hours",
+                    value_text(c, "backoff"));
     if (value_text(c, "dedup-window") && value_ms(c, "dedup-window") == 0)
         return fail(EXIT_USAGE, "send without --dedup to have none",
                     "--dedup-window: 0 remembers nothing");
@@ -251,6 +275,7 @@ static int create(cli *c, leat_client *client)
         return fail_with(name, &err, NULL);
     leat_queue_opts o = queue_opts(c);
     get_settings(c, &o, 0);
+    (void)get_backoff(c, &o); /* it was checked */
     o.fifo = value_on(c, "fifo");
     o.must_exist = false;
     err = (leat_error){ 0 };
@@ -301,6 +326,7 @@ int run_queue_alter(cli *c)
         return code;
     leat_queue_opts o = { 0 };
     get_settings(c, &o, -1);
+    (void)get_backoff(c, &o); /* it was checked */
     if (value_on(c, "no-dead-queue"))
         o.dead_queue = "";
     char *remark = format("queue %s altered", c->args[0]);
@@ -447,6 +473,10 @@ static const column stats_columns[] = {
     { "dedup_ms", COLUMN_COUNT, false },
     { "dead_queue", COLUMN_TEXT, false },
     { "durable_events", COLUMN_BOOL, false },
+    { "backoff", COLUMN_TEXT, false },
+    { "retry_delay_ms", COLUMN_COUNT, false },
+    { "retry_max_delay_ms", COLUMN_COUNT, false },
+    { "jitter", COLUMN_BOOL, false },
     { "paused", COLUMN_TIME, false },
 };
 
@@ -463,6 +493,13 @@ static void put_settings(output *out, const leat_queue_opts *o)
     output_number(out, o->dedup_ms);
     output_text(out, o->dead_queue);
     output_bool(out, o->durable_events);
+    bool waits = o->retry_delay_ms > 0;
+    output_text(out, !waits                             ? "none"
+                     : o->backoff == LEAT_BACKOFF_FIXED ? "fixed"
+                                                        : "exponential");
+    output_given(out, waits ? o->retry_delay_ms : 0);
+    output_given(out, waits ? o->retry_max_delay_ms : 0);
+    output_bool(out, waits && o->jitter == LEAT_YES);
 }
 
 static void put_stats(output *out, const char *name, const leat_queue_stats *s)

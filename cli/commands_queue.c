@@ -80,6 +80,17 @@
           false,                                                               \
           false,                                                               \
           "Move dead letters to this queue, instead of keeping them." },       \
+        { "backoff",                                                           \
+          0,                                                                   \
+          VALUE_TEXT,                                                          \
+          "HOW",                                                               \
+          NULL,                                                                \
+          NULL,                                                                \
+          false,                                                               \
+          false,                                                               \
+          "How long a message waits that failed, where nobody says: "          \
+          "fixed:TIME, or exponential:TIME[..MAX], and ,nojitter behind it; "  \
+          "none: not at all; where nothing is said, exponential:1s..60s." },   \
         SWITCH("durable-events",                                               \
                "Keep the last 10,000 events, for watch --durable.")
 
@@ -97,9 +108,9 @@
       "right behind it, spelled in full; all words from the first that is "    \
       "none of them, or from -- on, are its arguments.  No shell is "          \
       "involved." },                                                           \
-        TIME("retry-delay", "1s",                                              \
+        TIME("retry-delay", NULL,                                              \
              "A message whose program failed is received again after so "      \
-             "long."),                                                         \
+             "long; without it, when its queue's backoff says."),              \
         TIME("max-time", NULL, "Kill a program that runs longer."),            \
         TIME("drain", "30s", "How long programs may go on after a signal.")
 
@@ -520,7 +531,7 @@ const command queue_commands[] = {
           "body on stdin, until a signal, --max or --wait.  Exit code 0 "
           "acknowledges the message, 65 makes it a dead letter at once, "
           "and after any other, or a signal, it is received again after "
-          "--retry-delay.  While the program runs the message is kept "
+          "--retry-delay, or when the queue's backoff says.  While the program runs the message is kept "
           "hidden, however long that takes; when it is lost all the same "
           "the program is ended.  No more is received than programs run.\n\n"
           "The environment has LEAT_QUEUE, LEAT_ID, LEAT_KEY, LEAT_TYPE, "

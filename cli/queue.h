@@ -45,7 +45,7 @@ int queue_done(cli *c, const char *done, bool dry, const char *remark);
 typedef struct working {
     cli *c;
     char **program, *by_name[2];
-    int64_t max_ms, retry_ms;
+    int64_t max_ms, retry_ms; /* -1: as the queue says */
     gate gate;
     atomic_llong acked, back, rejected;
     leat_error away; /* the server, when we ended for lack of work */

@@ -4,7 +4,8 @@
  *   exit 0                  acknowledged
  *   exit 65                 a dead letter at once
  *   any other exit, killed,
- *   too long                given back, received again after --retry-delay
+ *   too long                given back, received again after --retry-delay or
+ *                           when the queue's backoff says
  *   could not be started    given back, and the receive does not count
  */
 #include "queue.h"
@@ -17,7 +18,9 @@ bool working_init(cli *c, working *w, int64_t limit, int *code)
 {
     *w = (working){ .c = c,
                     .max_ms = value_ms(c, "max-time"),
-                    .retry_ms = value_ms(c, "retry-delay"),
+                    .retry_ms = value_text(c, "retry-delay")
+                                    ? value_ms(c, "retry-delay")
+                                    : -1,
                     .gate = GATE(limit) };
     w->program = program_get(c, w->by_name);
     *code = 0;
@@ -53,7 +56,9 @@ static leat_verdict failed(working *w, leat_ctx *x, const sighting *m,
         v = leat_ctx_reject(x, reason);
     } else {
         w->back++;
-        v = leat_ctx_nack(x, w->retry_ms);
+        v = leat_ctx_fail(x, reason);
+        if (w->retry_ms >= 0)
+            v = leat_ctx_nack(x, w->retry_ms); /* the reason stays */
     }
     free(reason);
     return v;

@@ -82,6 +82,12 @@ typedef struct leat_queue_opts {
     leat_metrics *metrics; /* borrowed; NULL: none                          */
     const char *id; /* of leat_queue_remove: the one that is meant; NULL:   */
                     /* whichever is there                                   */
+
+    /* How long a message that failed waits, where nobody says: kept, too. */
+    int64_t retry_delay_ms;     /* the first time; 0: 1 s, -1: not at all   */
+    int64_t retry_max_delay_ms; /* the longest; 0: 60 s                     */
+    leat_backoff_kind backoff;
+    leat_choice jitter; /* any time up to that; unset: LEAT_YES             */
 } leat_queue_opts;
 
 /* Open a queue, making it if it is new.  LEAT_EEXIST: it has other settings
@@ -147,7 +153,8 @@ typedef struct leat_queue_item {
     uint32_t receives;       /* this one counted                             */
     int64_t sent_ms;         /* the server's clock                           */
     const leat_error *error; /* why it could not be decoded; NULL: it could  */
-    leat_bytes reason;       /* of a dead letter; empty: none was given      */
+    leat_bytes reason; /* of a dead letter: why it failed last, or was       */
+                       /* rejected; empty: nobody said                       */
 } leat_queue_item;
 
 typedef struct leat_queue_batch leat_queue_batch;
@@ -191,6 +198,14 @@ LEAT_API leat_code leat_queue_change_batch(leat_queue *q,
                                            const leat_bytes *receipts, size_t n,
                                            int64_t ms, leat_code *outcome,
                                            leat_error *err);
+
+/* It failed: it comes again after delay_ms, with -1 when the queue's policy
+ * says, or is a dead letter if it was the last receive.  The reason may be NULL;
+ * 255 bytes of it are kept, until it is done: that of the last failure goes with
+ * a dead letter.  Of redowl -1 is at once. */
+LEAT_API leat_code leat_queue_nack(leat_queue *q, leat_bytes receipt,
+                                   int64_t delay_ms, const char *reason,
+                                   leat_error *err);
 
 /* It will never succeed: to the dead letters, whatever max_receives says.  The
  * reason may be NULL and is kept with it: 255 bytes of it. */

@@ -6,6 +6,7 @@
  * themselves.
  */
 #include "queue/queue.h"
+#include "base/backoff.h"
 #include "base/fork.h"
 #include "base/mem.h"
 #include "message/codec.h"
@@ -23,7 +24,9 @@ enum {
     RECEIVES = 1,    /* of settings */
     SIZE = 4,
     DEDUP = 5,
-    NUMBERS = 9,
+    RETRY = 9, /* and what is behind it is of the policy */
+    RETRY_MAX = 10,
+    NUMBERS = 13,
     ARGS = 3 + 2 * (NUMBERS + 1)
 };
 
@@ -32,17 +35,20 @@ enum {
 static const struct {
     const char *field, *name;
     int64_t usual;
-    bool whether; /* yes or no */
 } settings[NUMBERS] = {
-    { "hide", "visibility_ms", HIDE_MS, false },
-    { "receives", "max_receives", MAX_RECEIVES, false },
-    { "delay", "delay_ms", 0, false },
-    { "ttl", "ttl_ms", 0, false },
-    { "max", "max_message", MAX_MESSAGE, false },
-    { "dedup", "dedup_ms", DEDUP_MS, false },
-    { "fifo", "fifo", 0, true },
-    { "content", "content_dedup", 0, true },
-    { "events", "durable_events", 0, true },
+    { "hide", "visibility_ms", HIDE_MS },
+    { "receives", "max_receives", MAX_RECEIVES },
+    { "delay", "delay_ms", 0 },
+    { "ttl", "ttl_ms", 0 },
+    { "max", "max_message", MAX_MESSAGE },
+    { "dedup", "dedup_ms", DEDUP_MS },
+    { "fifo", "fifo", 0 },
+    { "content", "content_dedup", 0 },
+    { "events", "durable_events", 0 },
+    { "retry", "retry_delay_ms", 0 },
+    { "retrymax", "retry_max_delay_ms", 0 },
+    { "backoff", "backoff", LEAT_BACKOFF_EXPONENTIAL },
+    { "jitter", "jitter", LEAT_YES },
 };
 
 static int64_t get(const leat_queue_opts *o, size_t i)
@@ -51,6 +57,7 @@ static int64_t get(const leat_queue_opts *o, size_t i)
         o->visibility_ms, o->max_receives,         o->delay_ms,
         o->ttl_ms,        (int64_t)o->max_message, o->dedup_ms,
         o->fifo,          o->content_dedup,        o->durable_events,
+        o->retry_delay_ms, o->retry_max_delay_ms, o->backoff, o->jitter,
     };
     return all[i];
 }
@@ -82,8 +89,20 @@ static void set(leat_queue_opts *o, size_t i, int64_t v)
     case 7:
         o->content_dedup = v != 0;
         break;
-    default:
+    case 8:
         o->durable_events = v != 0;
+        break;
+    case RETRY:
+        o->retry_delay_ms = v;
+        break;
+    case RETRY_MAX:
+        o->retry_max_delay_ms = v;
+        break;
+    case 11:
+        o->backoff = (leat_backoff_kind)v;
+        break;
+    default:
+        o->jitter = (leat_choice)v;
     }
 }
 
@@ -96,7 +115,7 @@ static int64_t unbounded(size_t i)
 /* And a kept value as options say it, where 0 is the default. */
 static int64_t as_given(size_t i, int64_t v)
 {
-    return i == RECEIVES && v == 0 ? -1 : v;
+    return (i == RECEIVES || i == RETRY) && v == 0 ? -1 : v;
 }
 
 /* least: 0, or -1 where that takes a bound away. */
@@ -106,7 +125,7 @@ static leat_code check_numbers(const leat_queue_opts *o, int64_t least,
     const int64_t most = MAX_DAYS * INT64_C(24 * 3600 * 1000);
     for (size_t i = 0; i < NUMBERS; i++) {
         int64_t v = get(o, i), low = i == 0 || i == DEDUP ? 0 : least;
-        low = i == RECEIVES ? -1 : low;
+        low = i == RECEIVES || i == RETRY ? -1 : i > RETRY ? 0 : low;
         if (v < low)
             return leat__fail(err, LEAT_EINVAL, "%s %" PRId64 " is negative",
                               settings[i].name, v);
@@ -125,6 +144,41 @@ static leat_code check_numbers(const leat_queue_opts *o, int64_t least,
                           "max_message %zu is over the %d that can be read",
                           o->max_message, LEAT__FIELD_MAX);
     return LEAT_OK;
+}
+
+static leat_code check_retry(const leat_queue_opts *o, leat_error *err)
+{
+    int64_t first = o->retry_delay_ms, most = o->retry_max_delay_ms;
+    if (first > LEAT_VISIBILITY_MAX_MS || most > LEAT_VISIBILITY_MAX_MS)
+        return leat__fail(err, LEAT_EINVAL,
+                          "retry_delay_ms %" PRId64 " to %" PRId64
+                          ": up to the %d of 12 hours",
+                          first, most, LEAT_VISIBILITY_MAX_MS);
+    if (most > 0 && most < first)
+        return leat__fail(err, LEAT_EINVAL,
+                          "retry_max_delay_ms %" PRId64
+                          " is below the %" PRId64 " of the first",
+                          most, first);
+    if ((unsigned)o->backoff > LEAT_BACKOFF_FIXED ||
+        (unsigned)o->jitter > LEAT_NO)
+        return leat__fail(err, LEAT_EINVAL,
+                          "there is no backoff %d with jitter %d",
+                          (int)o->backoff, (int)o->jitter);
+    bool any = first != 0 || most != 0 || o->backoff != LEAT_BACKOFF_UNSET ||
+               o->jitter != LEAT_UNSET;
+    if (any && !leat__queue_profile(o->profile)->kept)
+        return leat__fail(err, LEAT_ENOTSUP,
+                          "a queue of this profile keeps no retry policy");
+    return LEAT_OK;
+}
+
+/* A new queue's delays, where the options leave them open. */
+static void fill_retry(leat_queue_opts *o)
+{
+    int64_t first = o->retry_delay_ms < 0 ? 0 : o->retry_delay_ms;
+    leat__backoff_fill(&first, &o->retry_max_delay_ms);
+    if (o->retry_delay_ms >= 0)
+        o->retry_delay_ms = first;
 }
 
 static leat_code check_dead_queue(const char *name, const char *dead,
@@ -192,6 +246,11 @@ leat_code leat__conf_read(const leat_reply *fields, queue_conf *out,
     for (const leat_reply *at; (at = leat_reply_step(&it));)
         read_field(out, leat_reply_bytes(at), leat_reply_step(&it));
     out->there = out->created_ms > 0;
+    fill_retry(&out->kept); /* an earlier version's, too */
+    if (out->kept.backoff == LEAT_BACKOFF_UNSET)
+        out->kept.backoff = LEAT_BACKOFF_EXPONENTIAL;
+    if (out->kept.jitter == LEAT_UNSET)
+        out->kept.jitter = LEAT_YES;
     if (!out->who[0]) /* an earlier version's */
         snprintf(out->who, sizeof out->who, "%" PRId64, out->created_ms);
     return LEAT_OK;
@@ -230,12 +289,15 @@ static leat_code make(leat_queue *q, const char *how, const leat_queue_opts *o,
     size_t n = 3;
     bool all = how[0] == 'o';
     leat_code rc = all ? leat__queue_nonce(fresh, err) : LEAT_OK;
+    leat_queue_opts whole = *o;
     if (rc != LEAT_OK)
         return rc;
+    if (all)
+        fill_retry(&whole);
     leat_bytes args[ARGS] = { leat_str(q->name), leat_str(how),
                               leat_str(all ? fresh : q->who) };
     for (size_t i = 0; i < NUMBERS && how[0] != 'f'; i++) {
-        int64_t v = get(o, i);
+        int64_t v = get(&whole, i);
         if (v == 0 && !all)
             continue;
         if (v < 0)
@@ -273,11 +335,11 @@ static leat_code compare(const leat_queue *q, const leat_queue_opts *o,
 }
 
 /* A handle's own settings, where none are kept with the queue: there is no
- * bound of receives but one that is asked for. */
+ * bound of receives but one that is asked for, and no retry policy. */
 static void set_own(leat_queue *q, const leat_queue_opts *o, bool all)
 {
     pthread_mutex_lock(&q->lock);
-    for (size_t i = 0; i < NUMBERS; i++) {
+    for (size_t i = 0; i < RETRY; i++) {
         int64_t v = get(o, i);
         if (v < 0)
             set(&q->kept, i, unbounded(i));
@@ -358,6 +420,7 @@ leat_queue *leat_queue_open(leat_client *c, const char *name,
     leat_queue_opts o = opts ? *opts : (leat_queue_opts){ 0 };
     if (leat__queue_check_on(c, name, &o, err) != LEAT_OK ||
         check_numbers(&o, 0, err) != LEAT_OK ||
+        check_retry(&o, err) != LEAT_OK ||
         check_dead_queue(name, o.dead_queue, err) != LEAT_OK)
         return NULL;
     leat_queue *q = queue_new(c, name, &o, err);
@@ -389,8 +452,12 @@ leat_code leat_queue_alter(leat_queue *q, const leat_queue_opts *opts,
                            leat_error *err)
 {
     leat_code rc = leat__queue_own(q, err);
+    leat_queue_opts retry = *opts;
+    retry.profile = q->opts.profile;
     if (rc == LEAT_OK)
         rc = check_numbers(opts, -1, err);
+    if (rc == LEAT_OK)
+        rc = check_retry(&retry, err);
     if (rc == LEAT_OK && !q->profile->kept) {
         rc = q->profile->check(NULL, opts, err);
         if (rc == LEAT_OK)

@@ -5,6 +5,7 @@
 #include "queue_help.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 enum { HIDDEN_MS = 50 };
@@ -229,6 +230,261 @@ static void a_bound_that_is_lowered_holds_for_what_is_ready(void **state)
     leat_queue_close(q);
 }
 
+/* ---- failures --------------------------------------------------------- */
+
+#define PATIENT                                                                \
+    (&(leat_queue_opts){ .retry_delay_ms = 5000,                               \
+                         .retry_max_delay_ms = 12000,                          \
+                         .jitter = LEAT_NO })
+
+/* ms until the first deadline of the queue's shard, as of no later than now. */
+static int64_t first_deadline(void)
+{
+    char text[32];
+    redisReply *r = redis_raw(server, "ZRANGE leat:{q/41}:due 0 0 WITHSCORES");
+    assert_non_null(r);
+    assert_int_equal(r->elements, 2);
+    snprintf(text, sizeof text, "%s", r->element[1]->str);
+    freeReplyObject(r);
+    return (int64_t)strtod(text, NULL);
+}
+
+/* Receive it, fail, see for how long it waits, and have it back. */
+static void fails_for(leat_queue *q, int64_t asked_ms, int64_t least_ms,
+                      int64_t most_ms)
+{
+    leat_queue_batch *b = take_one(q);
+    int64_t before = server_ms();
+    must(leat_queue_nack(q, item(b)->receipt, asked_ms, "no", err));
+    int64_t due = first_deadline(), after = server_ms();
+    assert_true(due - before >= least_ms);
+    assert_true(due - after <= most_ms);
+    must(leat_queue_change_visibility(q, item(b)->receipt, 0, err));
+    leat_queue_batch_free(b);
+}
+
+static void a_failure_waits_twice_as_long_each_time(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("orders", PATIENT);
+    send_text(q, "x");
+    fails_for(q, -1, 5000, 5000);
+    fails_for(q, -1, 10000, 10000);
+    fails_for(q, -1, 12000, 12000);
+    fails_for(q, 7000, 7000, 7000); /* what is asked for goes before */
+    leat_queue_close(q);
+}
+
+static void a_fixed_backoff_waits_the_same_each_time(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of(
+        "orders", &(leat_queue_opts){ .retry_delay_ms = 90000,
+                                      .backoff = LEAT_BACKOFF_FIXED,
+                                      .jitter = LEAT_NO });
+    assert_int_equal(stats(q).settings.retry_max_delay_ms, 90000);
+    send_text(q, "x");
+    fails_for(q, -1, 90000, 90000);
+    fails_for(q, -1, 90000, 90000);
+    must(leat_queue_alter(q, &(leat_queue_opts){ .retry_delay_ms = 3000 }, err));
+    fails_for(q, -1, 3000, 3000);
+    leat_queue_close(q);
+}
+
+static void by_default_a_failure_waits_up_to_a_second(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("orders", &(leat_queue_opts){ .no_reaper = true });
+    leat_queue_opts s = stats(q).settings;
+    assert_int_equal(s.retry_delay_ms, 1000);
+    assert_int_equal(s.retry_max_delay_ms, 60000);
+    assert_int_equal(s.backoff, LEAT_BACKOFF_EXPONENTIAL);
+    assert_int_equal(s.jitter, LEAT_YES);
+    send_text(q, "x");
+    leat_queue_batch *b = take_one(q);
+    must(leat_queue_nack(q, item(b)->receipt, -1, NULL, err));
+    int64_t after = server_ms();
+    leat_queue_batch_free(b);
+    if (stats(q).in_flight == 1) /* else chance made it wait for nothing */
+        assert_true(first_deadline() <= after + 1000);
+    conserved(q);
+    leat_queue_close(q);
+}
+
+/* Those that fail together do not come back together. */
+static void with_jitter_each_waits_another_time(void **state)
+{
+    (void)state;
+    enum { N = 20, DELAY_MS = 3600 * 1000 };
+    leat_queue *q = queue_of("orders",
+                             &(leat_queue_opts){ .retry_delay_ms = DELAY_MS,
+                                                 .no_reaper = true });
+    send_many(q, 0, N);
+    leat_queue_batch *b = take(q, &(leat_receive_opts){ .max = N });
+    int64_t before = server_ms();
+    for (int i = 0; i < N; i++)
+        must(leat_queue_nack(q, leat_queue_batch_at(b, (size_t)i)->receipt, -1,
+                             NULL, err));
+    int64_t after = server_ms();
+    assert_int_equal(redis_int(server, "ZCOUNT leat:{q/41}:due %lld %lld",
+                               (long long)before,
+                               (long long)(after + DELAY_MS + 1)),
+                     N);
+    assert_true(redis_int(server, "ZCOUNT leat:{q/41}:due %lld %lld",
+                          (long long)before,
+                          (long long)(after + DELAY_MS / 2)) < N);
+    leat_queue_batch_free(b);
+    leat_queue_close(q);
+}
+
+static void without_a_backoff_a_failure_comes_back_at_once(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("orders",
+                             &(leat_queue_opts){ .retry_delay_ms = -1 });
+    assert_int_equal(stats(q).settings.retry_delay_ms, -1);
+    send_text(q, "x");
+    leat_queue_batch *b = take_one(q);
+    must(leat_queue_nack(q, item(b)->receipt, -1, NULL, err));
+    leat_queue_batch_free(b);
+    assert_int_equal(stats(q).visible, 1);
+    leat_queue_close(q);
+}
+
+static leat_verdict fail_always(leat_ctx *x, void *arg)
+{
+    atomic_fetch_add((atomic_int *)arg, 1);
+    return leat_ctx_fail(x, "it burns");
+}
+
+static void a_handler_that_fails_waits_as_the_queue_says(void **state)
+{
+    (void)state;
+    atomic_int calls = 0;
+    leat_error e = { 0 };
+    leat_queue *q = queue_of("orders", PATIENT);
+    send_text(q, "x");
+    int64_t before = server_ms();
+    leat_run *r = leat_run_start(leat_queue_source(q, NULL, &e), fail_always,
+                                 &calls, NULL, &e);
+    assert_non_null(r);
+    wait_until(atomic_load(&calls) == 1 && stats(q).in_flight == 1 &&
+                   first_deadline() < before + 25000,
+               LONG_MS);
+    assert_true(first_deadline() >= before + 5000);
+    must(leat_run_stop(r, 0, err));
+    leat_queue_close(q);
+}
+
+static void wrong_policies_are_refused(void **state)
+{
+    (void)state;
+    static const leat_queue_opts bad[] = {
+        { .retry_delay_ms = -2 },
+        { .retry_delay_ms = LEAT_VISIBILITY_MAX_MS + 1 },
+        { .retry_max_delay_ms = -1 },
+        { .retry_max_delay_ms = LEAT_VISIBILITY_MAX_MS + 1 },
+        { .retry_delay_ms = 5000, .retry_max_delay_ms = 4000 },
+        { .backoff = LEAT_BACKOFF_FIXED + 1 },
+        { .jitter = LEAT_NO + 1 },
+    };
+    leat_error e = { 0 };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_null(leat_queue_open(client, "orders", &bad[i], &e));
+        assert_code(e.code, LEAT_EINVAL);
+    }
+    leat_queue *q = queue_of("orders", NULL);
+    assert_code(leat_queue_nack(q, leat_str("x"), -2, NULL, &e), LEAT_EINVAL);
+    assert_null(leat_queue_open(
+        client, "orders", &(leat_queue_opts){ .retry_delay_ms = 5 }, &e));
+    assert_code(e.code, LEAT_EEXIST);
+    leat_queue_close(q);
+}
+
+/* ---- reasons ---------------------------------------------------------- */
+
+static void fail_with(leat_queue *q, const char *reason)
+{
+    leat_queue_batch *b = take_one(q);
+    must(leat_queue_nack(q, item(b)->receipt, 0, reason, err));
+    leat_queue_batch_free(b);
+}
+
+/* The last receive says nothing: whoever had it died. */
+static void a_dead_letter_by_its_receives_has_the_last_reason(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("orders", &(leat_queue_opts){ .max_receives = 3 });
+    send_text(q, "x");
+    fail_with(q, "first");
+    fail_with(q, "second");
+    take_and_lose(q, 1);
+    leat_queue_batch *b = take_dead(q);
+    assert_true(leat_bytes_eq(item(b)->reason, leat_str("second")));
+    must(leat_queue_change_visibility(q, item(b)->receipt, 0, err));
+    leat_queue_batch_free(b);
+    b = leat_queue_peek(q, 10, true, NULL);
+    assert_non_null(b);
+    assert_true(leat_bytes_eq(item(b)->reason, leat_str("second")));
+    leat_queue_batch_free(b);
+    leat_queue_close(q);
+}
+
+static int64_t reasons_kept(void)
+{
+    return redis_int(server, "HLEN leat:{q/41}:orders:why");
+}
+
+static void a_reason_goes_with_its_message(void **state)
+{
+    (void)state;
+    int64_t n;
+    leat_queue *q = queue_of("orders", NULL);
+    send_text(q, "acked");
+    fail_with(q, "no");
+    assert_int_equal(reasons_kept(), 1);
+    leat_queue_batch *b = take_one(q);
+    ack(q, b);
+    leat_queue_batch_free(b);
+    assert_int_equal(reasons_kept(), 0);
+    send_text(q, "purged");
+    fail_with(q, "no");
+    must(leat_queue_purge(q, false, &n, err));
+    assert_int_equal(reasons_kept(), 0);
+    send_text(q, "too old");
+    fail_with(q, "no");
+    must(leat_queue_alter(q, &(leat_queue_opts){ .ttl_ms = 1 }, err));
+    wait_until_over();
+    nothing(q);
+    assert_int_equal(reasons_kept(), 0);
+    leat_queue_close(q);
+}
+
+static leat_verdict fail_once(leat_ctx *x, void *arg)
+{
+    return atomic_fetch_add((atomic_int *)arg, 1) == 0
+               ? leat_ctx_fail(x, "it burns")
+               : LEAT_ACK;
+}
+
+static void a_pool_that_is_done_with_a_message_forgets_its_reason(void **state)
+{
+    (void)state;
+    atomic_int calls = 0;
+    leat_error e = { 0 };
+    leat_queue *q = queue_of("orders", PATIENT);
+    send_text(q, "x");
+    leat_pool *p = leat_pool_start(client, fail_once, &calls,
+                                   &(leat_pool_opts){ .no_events = true }, &e);
+    assert_non_null(p);
+    wait_until(reasons_kept() == 1, LONG_MS);
+    assert_int_equal(atomic_load(&calls), 1); /* it waits */
+    wait_until(stats(q).acked == 1, LONG_MS);
+    assert_int_equal(reasons_kept(), 0);
+    must(leat_pool_stop(p, 0, err));
+    leat_queue_close(q);
+}
+
 /* ---- pause ------------------------------------------------------------ */
 
 static void a_paused_queue_hands_out_nothing_and_takes_in(void **state)
@@ -345,6 +601,16 @@ int main(void)
         queue_test(a_queue_that_never_gives_up_says_so),
         queue_test(a_queue_that_is_there_keeps_its_bound),
         queue_test(a_bound_that_is_lowered_holds_for_what_is_ready),
+        queue_test(a_failure_waits_twice_as_long_each_time),
+        queue_test(a_fixed_backoff_waits_the_same_each_time),
+        queue_test(by_default_a_failure_waits_up_to_a_second),
+        queue_test(with_jitter_each_waits_another_time),
+        queue_test(without_a_backoff_a_failure_comes_back_at_once),
+        queue_test(a_handler_that_fails_waits_as_the_queue_says),
+        queue_test(wrong_policies_are_refused),
+        queue_test(a_dead_letter_by_its_receives_has_the_last_reason),
+        queue_test(a_reason_goes_with_its_message),
+        queue_test(a_pool_that_is_done_with_a_message_forgets_its_reason),
         queue_test(a_paused_queue_hands_out_nothing_and_takes_in),
         queue_test(a_paused_queue_still_hands_out_its_dead_letters),
         queue_test(who_waits_is_woken_when_a_queue_is_resumed),
