@@ -19,6 +19,7 @@
 #include "redis/shape.h"
 #include "topic/chunk.h"
 #include "topic/describe.h"
+#include "topic/ripen.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -28,6 +29,8 @@ enum {
     PAGE_MAX = 64,      /* in one                                      */
     BLOCK_STREAMS = 64, /* waited for by one XREAD; above that: pauses */
     RECHECK_MS = 100,
+    RIPE_MS = 1000, /* between two looks for what was delayed            */
+    LEND_MS = 1000,
     LAST_MAX = 10000 /* of leat_browse_opts.last                    */
 };
 
@@ -47,6 +50,10 @@ typedef struct part {
 
 struct leat_browse {
     leat_client *client;
+    leat__topic_at topic; /* its name is ours */
+    char *name;
+    char prefix[LEAT__PREFIX_MAX + 1];
+    int64_t ripened_ns;
     bool follow;
     part *parts;
     size_t count;
@@ -130,9 +137,23 @@ static leat_code fetch(leat_browse *b, part *p, leat_error *err)
     return LEAT_OK;
 }
 
+/* What was delayed and is due comes to the log first. */
+static void ripen(leat_browse *b)
+{
+    leat_conn *conn = leat_client_lend(b->client, LEND_MS, NULL);
+    b->ripened_ns = leat__now_ns();
+    if (conn)
+        leat__ripe_look(&b->topic, conn, b->parts[0].number,
+                        (uint32_t)b->count);
+    leat_client_return(b->client, conn);
+}
+
 /* Fill every empty page that may have something. */
 static leat_code refill(leat_browse *b, leat_error *err)
 {
+    if (b->follow &&
+        leat__now_ns() - b->ripened_ns > RIPE_MS * INT64_C(1000000))
+        ripen(b);
     int64_t now = leat__now_ns();
     bool again = b->follow &&
                  now - b->checked_ns > RECHECK_MS * (int64_t)1000000;
@@ -300,7 +321,7 @@ static part *next_entry(leat_browse *b, int64_t wait_ms, leat_code *code,
         int64_t left = (end - leat__now_ns()) / 1000000;
         if (p || *code != LEAT_OK || !b->follow || left <= 0)
             return p;
-        *code = wait_more(b, left, err);
+        *code = wait_more(b, left < RIPE_MS ? left : RIPE_MS, err);
         if (*code != LEAT_OK)
             return NULL;
     }
@@ -422,6 +443,7 @@ void leat_browse_close(leat_browse *b)
     for (size_t i = 0; b->parts && i < b->count; i++)
         drop_page(&b->parts[i]);
     leat__free(b->parts);
+    leat__free(b->name);
     leat_reply_free(b->body);
     leat__opened_release(&b->opened);
     leat__free(b);
@@ -473,7 +495,15 @@ leat_browse *leat_browse_open(leat_client *c, const char *topic,
     b->client = c;
     b->opened.codec = o.codec;
     b->follow = o.follow;
-    if (add_parts(b, &t, &o, err) != LEAT_OK || find_ends(b, err) != LEAT_OK)
+    b->name = leat__strdup(topic, err);
+    if (!b->name || add_parts(b, &t, &o, err) != LEAT_OK)
+        goto fail;
+    snprintf(b->prefix, sizeof b->prefix, "%s", o.prefix ? o.prefix : "");
+    b->topic = t;
+    b->topic.name = b->name;
+    b->topic.prefix = o.prefix ? b->prefix : NULL;
+    ripen(b);
+    if (find_ends(b, err) != LEAT_OK)
         goto fail;
     if ((o.last ? start_last(b, o.last, err) : start_from(b, o.from, err)) !=
         LEAT_OK)
