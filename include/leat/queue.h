@@ -103,9 +103,9 @@ LEAT_API leat_code leat_queue_alter(leat_queue *q, const leat_queue_opts *opts,
                                     leat_error *err);
 
 /* A paused queue hands out nothing to anybody, whoever comes and goes: receives
- * wait, a pool passes it over.  Sending, settling what is in flight and its dead
- * letters go on as ever.  Resumed, those who wait are woken at once.  Twice is
- * as good as once.  LEAT_ENOTSUP: the profile keeps no settings. */
+ * wait, a pool passes it over.  Sending, settling what is in flight, and its
+ * dead letters go on as ever.  Resumed, those who wait are woken at once.  Twice
+ * is as good as once.  LEAT_ENOTSUP: the profile keeps no settings. */
 LEAT_API leat_code leat_queue_pause(leat_queue *q, leat_error *err);
 LEAT_API leat_code leat_queue_resume(leat_queue *q, leat_error *err);
 
@@ -200,9 +200,9 @@ LEAT_API leat_code leat_queue_change_batch(leat_queue *q,
                                            leat_error *err);
 
 /* It failed: it comes again after delay_ms, with -1 when the queue's policy
- * says, or is a dead letter if it was the last receive.  The reason may be NULL;
- * 255 bytes of it are kept, until it is done: that of the last failure goes with
- * a dead letter.  Of redowl -1 is at once. */
+ * says, or is a dead letter if it was the last receive.  The reason may be
+ * NULL; 255 bytes of it are kept until the message is done, and a dead letter
+ * has that of the last failure.  Of redowl -1 is at once. */
 LEAT_API leat_code leat_queue_nack(leat_queue *q, leat_bytes receipt,
                                    int64_t delay_ms, const char *reason,
                                    leat_error *err);
@@ -233,8 +233,8 @@ LEAT_API leat_queue_batch *leat_queue_peek(leat_queue *q, int max, bool dead,
 
 /* ---- the dead letters, and care --------------------------------------- */
 
-/* A handle looks after the queue that it opened.  LEAT_ENOENT of redrive, purge,
- * alter and pause: it is gone, or another one of that name is there. */
+/* A handle looks after the queue that it opened.  LEAT_ENOENT of redrive,
+ * purge, alter and pause: it is gone, or another one of that name is there. */
 
 typedef struct leat_redrive_opts {
     int64_t max;  /* 0: all that are there now                             */

@@ -10,7 +10,7 @@
  *                                   fifo queue the groups to be served
  *   P:{q/s}:<name>:body     hash    id -> message, see pack.h
  *   P:{q/s}:<name>:dead     list    entries, the oldest first
- *   P:{q/s}:<name>:why      hash    id -> why it failed last, or is a dead letter
+ *   P:{q/s}:<name>:why      hash    id -> why it failed last, or is dead
  *   P:{q/s}:<name>:stat     hash    counters, see below
  *   P:{q/s}:<name>:log      stream  durable events
  *   P:{q/s}:<name>:g:<group>  list  fifo: entries of one group

@@ -54,10 +54,11 @@ static const struct {
 static int64_t get(const leat_queue_opts *o, size_t i)
 {
     const int64_t all[NUMBERS] = {
-        o->visibility_ms, o->max_receives,         o->delay_ms,
-        o->ttl_ms,        (int64_t)o->max_message, o->dedup_ms,
-        o->fifo,          o->content_dedup,        o->durable_events,
-        o->retry_delay_ms, o->retry_max_delay_ms, o->backoff, o->jitter,
+        o->visibility_ms,  o->max_receives,         o->delay_ms,
+        o->ttl_ms,         (int64_t)o->max_message, o->dedup_ms,
+        o->fifo,           o->content_dedup,        o->durable_events,
+        o->retry_delay_ms, o->retry_max_delay_ms,   o->backoff,
+        o->jitter,
     };
     return all[i];
 }
@@ -156,8 +157,8 @@ static leat_code check_retry(const leat_queue_opts *o, leat_error *err)
                           first, most, LEAT_VISIBILITY_MAX_MS);
     if (most > 0 && most < first)
         return leat__fail(err, LEAT_EINVAL,
-                          "retry_max_delay_ms %" PRId64
-                          " is below the %" PRId64 " of the first",
+                          "retry_max_delay_ms %" PRId64 " is below the %" PRId64
+                          " of the first",
                           most, first);
     if ((unsigned)o->backoff > LEAT_BACKOFF_FIXED ||
         (unsigned)o->jitter > LEAT_NO)

@@ -150,8 +150,8 @@ void leat__ripe_look(const leat__topic_at *t, leat_conn *c, uint32_t first,
     bool stale = c->stale;
     leat_code rc = LEAT_OK;
     for (uint32_t i = 0; i < count && rc == LEAT_OK; i++) {
-        rc = send_script(t, first + i, c,
-                         &(leat_send_opts){ .fn = on_looked }, NULL);
+        rc = send_script(t, first + i, c, &(leat_send_opts){ .fn = on_looked },
+                         NULL);
         if (i % AT_ONCE == AT_ONCE - 1 && rc == LEAT_OK)
             rc = leat_conn_drain(c, 0, NULL);
     }

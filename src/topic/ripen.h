@@ -18,11 +18,11 @@
 typedef struct leat__ripe {
     leat_topic *topic;
     uint32_t partition;
-    bool out;        /* the script is under way                            */
-    int64_t due_ns;  /* when it is to be run                               */
-    int64_t soon_ns; /* one that was added since it was sent is due        */
-    int64_t calm_ns; /* how far apart looks are                            */
-    int64_t idle_ns; /* and where nothing waits                            */
+    bool out;          /* the script is under way                            */
+    int64_t due_ns;    /* when it is to be run                               */
+    int64_t soon_ns;   /* one that was added since it was sent is due        */
+    int64_t calm_ns;   /* how far apart looks are                            */
+    int64_t idle_ns;   /* and where nothing waits                            */
     int64_t *first_ns; /* the first that is due of several; NULL: it is one */
 } leat__ripe;
 

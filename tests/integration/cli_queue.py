@@ -122,8 +122,8 @@ def a_queue_is_paused_and_resumed(b):
     refused(b.q("receive", "still"), 1, "nothing to receive")
     s = b.stats("still")
     assert s["visible"] == 1 and s["paused"], s
-    assert next(x for x in b.json("queue", "ls") if x["name"] == "still")[
-        "paused"]
+    assert next(x for x in b.json("queue", "ls", "--columns", "name,paused")
+                if x["name"] == "still")["paused"]
     equal(b.json("queue", "resume", "still"),
           {"queue": "still", "done": "resumed", "dry_run": False})
     equal(b.stats("still")["paused"], None)
@@ -164,7 +164,7 @@ def figures_are_shown_in_every_form(b):
     equal(dict(zip(head.split("\t"), row.split("\t")))["in_flight"], "1")
     text, code = b.screen("stats", "jobs")
     equal(code, 0)
-    assert "visibility_ms   30,000" in text, text
+    assert "visibility_ms       30,000" in text, text
     p = b.start("queue", "stats", "jobs", "--watch", "-i", "50ms", "-o",
                 "ndjson")
     for _ in range(3):

@@ -81,8 +81,8 @@ static void what_expired_counts_as_visible_before_a_reaper_comes(void **state)
 static void what_was_received_too_often_counts_as_dead(void **state)
 {
     (void)state;
-    leat_queue *q = queue_of("orders", &(leat_queue_opts){ .no_reaper = true,
-                                                           .max_receives = 1 });
+    leat_queue *q = queue_of(
+        "orders", &(leat_queue_opts){ .no_reaper = true, .max_receives = 1 });
     send_many(q, 0, 2);
     take_and_lose(q, 1);
     wait_until_over();
@@ -117,8 +117,8 @@ static void what_was_delayed_long_enough_counts_as_visible(void **state)
 static void a_fifo_queue_counts_what_expired_as_visible(void **state)
 {
     (void)state;
-    leat_queue *q = queue_of("lines", &(leat_queue_opts){ .no_reaper = true,
-                                                          .fifo = true });
+    leat_queue *q = queue_of(
+        "lines", &(leat_queue_opts){ .no_reaper = true, .fifo = true });
     send_group(q, "a", "x");
     send_group(q, "a", "y");
     send_group(q, "b", "z");
@@ -182,8 +182,10 @@ static void a_queue_that_never_gives_up_says_so(void **state)
 {
     (void)state;
     leat_error e = { 0 };
-    leat_queue *q = queue_of("orders", &(leat_queue_opts){ .max_receives = -1 });
-    leat_queue_close(queue_of("orders", &(leat_queue_opts){ .max_receives = -1 }));
+    leat_queue *q = queue_of("orders",
+                             &(leat_queue_opts){ .max_receives = -1 });
+    leat_queue_close(
+        queue_of("orders", &(leat_queue_opts){ .max_receives = -1 }));
     assert_null(leat_queue_open(client, "orders",
                                 &(leat_queue_opts){ .max_receives = 10 }, &e));
     assert_code(e.code, LEAT_EEXIST);
@@ -198,9 +200,10 @@ static void a_queue_that_never_gives_up_says_so(void **state)
 static void a_queue_that_is_there_keeps_its_bound(void **state)
 {
     (void)state;
-    redis_do(server, "HSET leat:{q/41}:orders:conf created 1 u aa hide 30000 "
-                     "receives 0 delay 0 ttl 0 max 1048576 dedup 300000 fifo 0 "
-                     "content 0 events 0 usual %s",
+    redis_do(server,
+             "HSET leat:{q/41}:orders:conf created 1 u aa hide 30000 "
+             "receives 0 delay 0 ttl 0 max 1048576 dedup 300000 fifo 0 "
+             "content 0 events 0 usual %s",
              "30000 1048576 0");
     redis_do(server, "SADD leat:{q/41}:queues orders");
     leat_queue *q = queue_of("orders", NULL);
@@ -278,15 +281,16 @@ static void a_failure_waits_twice_as_long_each_time(void **state)
 static void a_fixed_backoff_waits_the_same_each_time(void **state)
 {
     (void)state;
-    leat_queue *q = queue_of(
-        "orders", &(leat_queue_opts){ .retry_delay_ms = 90000,
-                                      .backoff = LEAT_BACKOFF_FIXED,
-                                      .jitter = LEAT_NO });
+    leat_queue *q = queue_of("orders",
+                             &(leat_queue_opts){ .retry_delay_ms = 90000,
+                                                 .backoff = LEAT_BACKOFF_FIXED,
+                                                 .jitter = LEAT_NO });
     assert_int_equal(stats(q).settings.retry_max_delay_ms, 90000);
     send_text(q, "x");
     fails_for(q, -1, 90000, 90000);
     fails_for(q, -1, 90000, 90000);
-    must(leat_queue_alter(q, &(leat_queue_opts){ .retry_delay_ms = 3000 }, err));
+    must(
+        leat_queue_alter(q, &(leat_queue_opts){ .retry_delay_ms = 3000 }, err));
     fails_for(q, -1, 3000, 3000);
     leat_queue_close(q);
 }
@@ -316,9 +320,9 @@ static void with_jitter_each_waits_another_time(void **state)
 {
     (void)state;
     enum { N = 20, DELAY_MS = 3600 * 1000 };
-    leat_queue *q = queue_of("orders",
-                             &(leat_queue_opts){ .retry_delay_ms = DELAY_MS,
-                                                 .no_reaper = true });
+    leat_queue *q = queue_of(
+        "orders",
+        &(leat_queue_opts){ .retry_delay_ms = DELAY_MS, .no_reaper = true });
     send_many(q, 0, N);
     leat_queue_batch *b = take(q, &(leat_receive_opts){ .max = N });
     int64_t before = server_ms();
@@ -395,8 +399,8 @@ static void wrong_policies_are_refused(void **state)
     }
     leat_queue *q = queue_of("orders", NULL);
     assert_code(leat_queue_nack(q, leat_str("x"), -2, NULL, &e), LEAT_EINVAL);
-    assert_null(leat_queue_open(
-        client, "orders", &(leat_queue_opts){ .retry_delay_ms = 5 }, &e));
+    assert_null(leat_queue_open(client, "orders",
+                                &(leat_queue_opts){ .retry_delay_ms = 5 }, &e));
     assert_code(e.code, LEAT_EEXIST);
     leat_queue_close(q);
 }

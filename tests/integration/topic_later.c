@@ -593,8 +593,9 @@ static void leave_some(int n)
     leat_topic_close(t);
     leat_client_close(c);
     assert_int_equal(waiting(server), n);
-    assert_int_equal(redis_int(server, "EVAL %s 2 leat:{t/0}:later "
-                                       "leat:{t/0}:since",
+    assert_int_equal(redis_int(server,
+                               "EVAL %s 2 leat:{t/0}:later "
+                               "leat:{t/0}:since",
                                "for _, t in ipairs(redis.call('ZRANGE', "
                                "KEYS[1], 0, -1)) do redis.call('ZADD', "
                                "KEYS[1], 1, t) end return 1"),
