@@ -104,8 +104,8 @@ LEAT_API leat_code leat_queue_alter(leat_queue *q, const leat_queue_opts *opts,
 
 /* A paused queue hands out nothing to anybody, whoever comes and goes: receives
  * wait, a pool passes it over.  Sending, settling what is in flight, and its
- * dead letters go on as ever.  Resumed, those who wait are woken at once.  Twice
- * is as good as once.  LEAT_ENOTSUP: the profile keeps no settings. */
+ * dead letters go on as ever.  Resumed, those who wait are woken at once.
+ * Twice is as good as once.  LEAT_ENOTSUP: the profile keeps no settings. */
 LEAT_API leat_code leat_queue_pause(leat_queue *q, leat_error *err);
 LEAT_API leat_code leat_queue_resume(leat_queue *q, leat_error *err);
 
