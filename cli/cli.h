@@ -464,6 +464,7 @@ int run_group_seek(cli *c);
 leat_order order_of(const char *word);
 const char *order_word(leat_order order);
 int retry_parse(cli *c, leat_retry *out);
+int backoff_of(const char *text, leat_retry *out);
 
 int run_group_alter(cli *c);
 int run_group_pause(cli *c);
@@ -486,6 +487,8 @@ int run_queue_receive(cli *c);
 int run_queue_ack(cli *c);
 int run_queue_change(cli *c);
 int run_queue_reject(cli *c);
+int run_queue_pause(cli *c);
+int run_queue_resume(cli *c);
 int run_queue_peek(cli *c);
 int run_queue_redrive(cli *c);
 int run_queue_purge(cli *c);

@@ -333,6 +333,15 @@ static bool backoff_parse(const char *text, leat_retry *out)
                      out->max_delay_ms >= out->delay_ms);
 }
 
+int backoff_of(const char *text, leat_retry *out)
+{
+    if (backoff_parse(text, out))
+        return 0;
+    return fail(EXIT_USAGE,
+                "fixed:5s, exponential:1s..60s, and ,nojitter after it",
+                "--backoff: '%s' is no backoff", text);
+}
+
 int retry_parse(cli *c, leat_retry *out)
 {
     const char *text = value_text(c, "backoff");
@@ -342,11 +351,7 @@ int retry_parse(cli *c, leat_retry *out)
                     "--max-attempts: %lld is too many", (long long)most);
     if (value_text(c, "max-attempts"))
         out->max_attempts = most == 0 ? -1 : (int)most;
-    if (text && !backoff_parse(text, out))
-        return fail(EXIT_USAGE,
-                    "fixed:5s, exponential:1s..60s, and ,nojitter after it",
-                    "--backoff: '%s' is no backoff", text);
-    return 0;
+    return text ? backoff_of(text, out) : 0;
 }
 
 static int check_words(cli *c, char **program)

@@ -1,6 +1,6 @@
 /*
- * cmd_queue.c: leat queue create, alter, ls and stats, and what all commands on
- * queues share.
+ * cmd_queue.c: leat queue create, alter, pause, resume, ls and stats, and what
+ * all commands on queues share.
  */
 #include "queue.h"
 
@@ -195,7 +195,7 @@ static void get_settings(cli *c, leat_queue_opts *o, int64_t taken)
     }
     int64_t receives = value_count(c, "max-receives");
     if (value_text(c, "max-receives"))
-        o->max_receives = (int)(receives ? receives : taken);
+        o->max_receives = receives ? (int)receives : -1;
     int64_t size = value_count(c, "max-size");
     if (value_text(c, "max-size"))
         o->max_message = (size_t)(size ? size : taken);
@@ -220,8 +220,32 @@ int check_visibility(cli *c)
     return 0;
 }
 
+/* What --backoff says: 0, or an exit code. */
+static int get_backoff(cli *c, leat_queue_opts *o)
+{
+    leat_retry r = { 0 };
+    const char *text = value_text(c, "backoff");
+    if (text && strcmp(text, "none") == 0) {
+        o->retry_delay_ms = -1;
+        return 0;
+    }
+    int code = text ? backoff_of(text, &r) : 0;
+    o->retry_delay_ms = r.delay_ms;
+    o->retry_max_delay_ms = r.max_delay_ms;
+    o->backoff = r.backoff;
+    o->jitter = r.jitter;
+    return code;
+}
+
 static int check_settings(cli *c)
 {
+    leat_queue_opts o = { 0 };
+    int code = get_backoff(c, &o);
+    if (code)
+        return code;
+    if (o.retry_max_delay_ms > LEAT_VISIBILITY_MAX_MS)
+        return fail(EXIT_USAGE, NULL, "--backoff: '%s' is over 12 hours",
+                    value_text(c, "backoff"));
     if (value_text(c, "dedup-window") && value_ms(c, "dedup-window") == 0)
         return fail(EXIT_USAGE, "send without --dedup to have none",
                     "--dedup-window: 0 remembers nothing");
@@ -250,6 +274,7 @@ static int create(cli *c, leat_client *client)
         return fail_with(name, &err, NULL);
     leat_queue_opts o = queue_opts(c);
     get_settings(c, &o, 0);
+    (void)get_backoff(c, &o); /* it was checked */
     o.fifo = value_on(c, "fifo");
     o.must_exist = false;
     err = (leat_error){ 0 };
@@ -300,6 +325,7 @@ int run_queue_alter(cli *c)
         return code;
     leat_queue_opts o = { 0 };
     get_settings(c, &o, -1);
+    (void)get_backoff(c, &o); /* it was checked */
     if (value_on(c, "no-dead-queue"))
         o.dead_queue = "";
     char *remark = format("queue %s altered", c->args[0]);
@@ -311,6 +337,36 @@ int run_queue_alter(cli *c)
     return code;
 }
 
+/* ---- pause and resume ------------------------------------------------- */
+
+static int set_paused(cli *c, bool yes)
+{
+    int code;
+    leat_error err = { 0 };
+    opened q;
+    if (!opened_open(c, &q, false, &code))
+        return code;
+    leat_code got = yes ? leat_queue_pause(q.queue, &err)
+                        : leat_queue_resume(q.queue, &err);
+    const char *done = yes ? "paused" : "resumed";
+    char *remark = format("queue %s is %s", c->args[0], done);
+    code = got == LEAT_OK ? queue_done(c, done, false, remark)
+                          : queue_fail(c, q.client, c->args[0], &err);
+    free(remark);
+    opened_close(c, &q);
+    return code;
+}
+
+int run_queue_pause(cli *c)
+{
+    return set_paused(c, true);
+}
+
+int run_queue_resume(cli *c)
+{
+    return set_paused(c, false);
+}
+
 /* ---- ls --------------------------------------------------------------- */
 
 static const column ls_columns[] = {
@@ -318,6 +374,7 @@ static const column ls_columns[] = {
     { "delayed", COLUMN_COUNT, false }, { "in_flight", COLUMN_COUNT, false },
     { "dead", COLUMN_COUNT, false },    { "oldest_ms", COLUMN_MS, false },
     { "fifo", COLUMN_BOOL, true },      { "created", COLUMN_TIME, true },
+    { "paused", COLUMN_TIME, true },
 };
 
 /* One that was removed meanwhile is not listed, and one that is damaged hides
@@ -339,6 +396,7 @@ static int list_queue(cli *c, leat_client *client, const char *name,
         output_count(out, s.oldest_ms);
         output_bool(out, s.settings.fifo);
         output_number(out, s.created_ms);
+        output_given(out, s.paused_ms);
     }
     leat_queue_close(q);
     if (got == LEAT_OK || got == LEAT_ENOENT || got == LEAT_EBUSY)
@@ -414,13 +472,18 @@ static const column stats_columns[] = {
     { "dedup_ms", COLUMN_MS, false },
     { "dead_queue", COLUMN_TEXT, false },
     { "durable_events", COLUMN_BOOL, false },
+    { "backoff", COLUMN_TEXT, false },
+    { "retry_delay_ms", COLUMN_MS, false },
+    { "retry_max_delay_ms", COLUMN_MS, false },
+    { "jitter", COLUMN_BOOL, false },
+    { "paused", COLUMN_TIME, false },
 };
 
 /* Zero is no bound. */
 static void put_settings(output *out, const leat_queue_opts *o)
 {
     output_number(out, o->visibility_ms);
-    output_given(out, o->max_receives);
+    output_given(out, o->max_receives > 0 ? o->max_receives : 0);
     output_given(out, o->delay_ms);
     output_given(out, o->ttl_ms);
     output_number(out, (int64_t)o->max_message);
@@ -429,6 +492,13 @@ static void put_settings(output *out, const leat_queue_opts *o)
     output_number(out, o->dedup_ms);
     output_text(out, o->dead_queue);
     output_bool(out, o->durable_events);
+    bool waits = o->retry_delay_ms > 0;
+    output_text(out, !waits                             ? "none"
+                     : o->backoff == LEAT_BACKOFF_FIXED ? "fixed"
+                                                        : "exponential");
+    output_given(out, waits ? o->retry_delay_ms : 0);
+    output_given(out, waits ? o->retry_max_delay_ms : 0);
+    output_bool(out, waits && o->jitter == LEAT_YES);
 }
 
 static void put_stats(output *out, const char *name, const leat_queue_stats *s)
@@ -450,6 +520,7 @@ static void put_stats(output *out, const char *name, const leat_queue_stats *s)
     output_number(out, s->lost);
     output_given(out, s->created_ms);
     put_settings(out, &s->settings);
+    output_given(out, s->paused_ms);
 }
 
 /* The figures as they are now; false with *code, and said. */

@@ -29,7 +29,7 @@ static int run_pool(cli *c, leat_client *client, working *w)
         .min_workers = (int)value_count(c, "min-workers"),
         .queue_workers = (int)value_count(c, "queue-workers"),
         .visibility_ms = value_ms(c, "visibility"),
-        .retry_ms = w->retry_ms,
+        .retry_ms = w->retry_ms > 0 ? w->retry_ms : 0,
         .go_on = value_on(c, "go-on"),
         .log = report_logger(),
     };

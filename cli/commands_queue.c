@@ -49,8 +49,8 @@
           NULL,                                                                \
           false,                                                               \
           false,                                                               \
-          "A message that was received so often is a dead letter; 0, the "     \
-          "default: never." },                                                 \
+          "A message that was received so often is a dead letter; 0: never; "  \
+          "where nothing is said, 10." },                                      \
         TIME("delay", NULL,                                                    \
              "Messages are hidden so long after they were sent; each may say " \
              "its own." none),                                                 \
@@ -80,15 +80,26 @@
           false,                                                               \
           false,                                                               \
           "Move dead letters to this queue, instead of keeping them." },       \
+        { "backoff",                                                           \
+          0,                                                                   \
+          VALUE_TEXT,                                                          \
+          "HOW",                                                               \
+          NULL,                                                                \
+          NULL,                                                                \
+          false,                                                               \
+          false,                                                               \
+          "How long a message waits that failed, where nobody says: "          \
+          "fixed:TIME, or exponential:TIME[..MAX], and ,nojitter behind it; "  \
+          "none: not at all; where nothing is said, exponential:1s..60s." },   \
         SWITCH("durable-events",                                               \
                "Keep the last 10,000 events, for watch --durable.")
 
 /* How programs are run, of receive and pool. */
 #define PROGRAM                                                                \
     EXEC_OPTION,                                                               \
-        TIME("retry-delay", "1s",                                              \
+        TIME("retry-delay", NULL,                                              \
              "A message whose program failed is received again after so "      \
-             "long."),                                                         \
+             "long; without it, when its queue's backoff says."),              \
         TIME("max-time", NULL, "Kill a program that runs longer."),            \
         TIME("drain", "30s", "How long programs may go on after a signal.")
 
@@ -124,6 +135,7 @@ static const option queue_alter_options[] = {
 };
 
 static const option queue_ls_options[] = { NAMESPACE, WATCH_OPTIONS, { 0 } };
+static const option queue_pause_options[] = { NAMESPACE, { 0 } };
 
 static const option queue_stats_options[] = {
     WHOSE,
@@ -272,6 +284,16 @@ static const example queue_create_examples[] = {
 static const example queue_alter_examples[] = {
     { "leat queue alter jobs --visibility 5m", "slow workers" },
     { "leat queue alter jobs --max-receives 0", "never give one up" },
+    { 0 },
+};
+
+static const example queue_pause_examples[] = {
+    { "leat queue pause jobs", "while its database is away" },
+    { 0 },
+};
+
+static const example queue_resume_examples[] = {
+    { "leat queue resume jobs", "whoever waits is woken" },
     { 0 },
 };
 
@@ -431,6 +453,32 @@ const command queue_commands[] = {
       .run = run_queue_stats,
       .looks = true },
     { .noun = "queue",
+      .verb = "pause",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@queue",
+      .summary = "hand out nothing of a queue, until it is resumed",
+      .text = "Whoever receives waits, and pools pass it over.  Sending goes "
+              "on, what is in flight can be settled, and dead letters are "
+              "handed out as ever.  It stays paused, whoever comes or goes; "
+              "'leat queue stats' shows since when.",
+      .options = queue_pause_options,
+      .examples = queue_pause_examples,
+      .run = run_queue_pause },
+    { .noun = "queue",
+      .verb = "resume",
+      .aliases = "unpause",
+      .args = "NAME",
+      .min_args = 1,
+      .max_args = 1,
+      .arg_words = "@queue",
+      .summary = "let a paused queue go on",
+      .text = "One that is not paused stays as it is.",
+      .options = queue_pause_options,
+      .examples = queue_resume_examples,
+      .run = run_queue_resume },
+    { .noun = "queue",
       .verb = "send",
       .aliases = "publish produce",
       .args = "NAME [MESSAGE]",
@@ -470,7 +518,8 @@ const command queue_commands[] = {
           "body on stdin, until a signal, --count or --wait.  Exit code 0 "
           "acknowledges the message, 65 makes it a dead letter at once, "
           "and after any other, or a signal, it is received again after "
-          "--retry-delay.  While the program runs the message is kept "
+          "--retry-delay, or when the queue's backoff says.  While the program "
+          "runs the message is kept "
           "hidden, however long that takes; when it is lost all the same "
           "the program is ended.  No more is received than programs run.\n\n"
           "The environment has LEAT_QUEUE, LEAT_ID, LEAT_KEY, LEAT_TYPE, "

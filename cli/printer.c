@@ -17,6 +17,8 @@
 
 typedef enum shape { LINES, ROWS, OBJECTS } shape;
 
+enum { MAX_COLUMNS = 16 };
+
 struct printer {
     shape shape;
     print_kind what;
@@ -28,6 +30,7 @@ struct printer {
     output *rows;
     leat_json *json;
     uint64_t count;
+    column columns[MAX_COLUMNS];
 };
 
 static const column topic_columns[] = {
@@ -467,6 +470,18 @@ static shape shape_of(const char *form, bool lines)
     return lines || (form && strcmp(form, "table") == 0) ? LINES : ROWS;
 }
 
+/* Of dead letters the reason is always shown. */
+static const column *shown_columns(cli *c, printer *p)
+{
+    bool dead = value_find(c, "dead") && value_on(c, "dead");
+    for (size_t i = 0; i < kinds[p->what].count; i++) {
+        p->columns[i] = kinds[p->what].columns[i];
+        if (dead && strcmp(p->columns[i].name, "reason") == 0)
+            p->columns[i].extra = false;
+    }
+    return p->columns;
+}
+
 printer *printer_open(cli *c, print_kind what, int *code)
 {
     const char *form = value_text(c, "output");
@@ -496,7 +511,7 @@ printer *printer_open(cli *c, print_kind what, int *code)
     p->array = form && strcmp(form, "json") == 0;
     leat_error err = { 0 };
     if (p->shape == ROWS)
-        p->rows = output_open(c, kinds[what].columns, kinds[what].count, false,
+        p->rows = output_open(c, shown_columns(c, p), kinds[what].count, false,
                               code);
     else if (p->shape == OBJECTS && !(p->json = leat_json_new(&err)))
         *code = fail_with("json", &err, NULL);

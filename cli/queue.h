@@ -46,7 +46,7 @@ int queue_done(cli *c, const char *done, bool dry, const char *remark);
 typedef struct working {
     cli *c;
     char **program;
-    int64_t max_ms, retry_ms;
+    int64_t max_ms, retry_ms; /* -1: as the queue says */
     const char *stream; /* whose messages they are; NULL: of queues */
     leat_retry retry;   /* of a stream                              */
     printer *printer;   /* of a stream, without a program           */

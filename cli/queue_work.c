@@ -5,7 +5,8 @@
  *   exit 0                  acknowledged
  *   exit 65                 a dead letter at once
  *   any other exit, killed,
- *   too long                given back, received again after --retry-delay
+ *   too long                given back, received again after --retry-delay or
+ *                           when the queue's backoff says
  *   could not be started    given back, and the receive does not count
  */
 #include "queue.h"
@@ -18,9 +19,10 @@ bool working_init(cli *c, working *w, int64_t limit, int *code)
 {
     *w = (working){ .c = c,
                     .max_ms = value_ms(c, "max-time"),
-                    .retry_ms = value_find(c, "retry-delay")
+                    .retry_ms = value_find(c, "retry-delay") &&
+                                        value_text(c, "retry-delay")
                                     ? value_ms(c, "retry-delay")
-                                    : 0,
+                                    : -1,
                     .gate = GATE(limit) };
     w->program = program_get(c);
     *code = w->program ? program_check(w->program, "nothing was received") : 0;
@@ -66,8 +68,11 @@ static leat_verdict failed(working *w, leat_ctx *x, const sighting *m,
         v = leat_ctx_reject(x, reason);
     } else {
         w->back++;
-        v = leat_ctx_nack(x, w->stream ? retry_delay(&w->retry, attempt)
-                                       : w->retry_ms);
+        v = leat_ctx_fail(x, reason);
+        if (w->stream)
+            v = leat_ctx_nack(x, retry_delay(&w->retry, attempt));
+        else if (w->retry_ms >= 0)
+            v = leat_ctx_nack(x, w->retry_ms); /* the reason stays */
     }
     free(reason);
     return v;

@@ -46,7 +46,7 @@ typedef struct leat_pool_opts {
                         /* its order is kept                                */
     int64_t visibility_ms;     /* 0: each queue's                           */
     int64_t retry_ms;          /* a message that was not acknowledged comes */
-                               /* again after so long; 0: 1 s               */
+                               /* again after so long; 0: as its queue says */
     bool go_on;                /* its queue does not wait for it            */
     int64_t max_processing_ms; /* as of leat_run_opts                       */
     int64_t drain_ms;

@@ -61,7 +61,8 @@ typedef struct leat_queue_opts {
     bool must_exist; /* LEAT_ENOENT instead of making it              */
 
     int64_t visibility_ms;  /* hidden after a receive; 0: 30 s               */
-    int max_receives;       /* then to the dead letters; 0: never            */
+    int max_receives;       /* then to the dead letters; 0: 10, of redowl    */
+                            /* never; -1: never                              */
     int64_t delay_ms;       /* hidden after a send; 0: none                  */
     int64_t ttl_ms;         /* dropped, and counted, when older; 0: never    */
     size_t max_message;     /* bytes of an encoded message; 0: 1 MiB         */
@@ -81,6 +82,12 @@ typedef struct leat_queue_opts {
     leat_metrics *metrics; /* borrowed; NULL: none                          */
     const char *id; /* of leat_queue_remove: the one that is meant; NULL:   */
                     /* whichever is there                                   */
+
+    /* How long a message that failed waits, where nobody says: kept, too. */
+    int64_t retry_delay_ms;     /* the first time; 0: 1 s, -1: not at all   */
+    int64_t retry_max_delay_ms; /* the longest; 0: 60 s                     */
+    leat_backoff_kind backoff;
+    leat_choice jitter; /* any time up to that; unset: LEAT_YES             */
 } leat_queue_opts;
 
 /* Open a queue, making it if it is new.  LEAT_EEXIST: it has other settings
@@ -94,6 +101,13 @@ LEAT_API leat_queue *leat_queue_open(leat_client *c, const char *name,
  * they have. */
 LEAT_API leat_code leat_queue_alter(leat_queue *q, const leat_queue_opts *opts,
                                     leat_error *err);
+
+/* A paused queue hands out nothing to anybody, whoever comes and goes: receives
+ * wait, a pool passes it over.  Sending, settling what is in flight, and its
+ * dead letters go on as ever.  Resumed, those who wait are woken at once.
+ * Twice is as good as once.  LEAT_ENOTSUP: the profile keeps no settings. */
+LEAT_API leat_code leat_queue_pause(leat_queue *q, leat_error *err);
+LEAT_API leat_code leat_queue_resume(leat_queue *q, leat_error *err);
 
 /* What was received and not settled comes back when its time is over.  NULL is
  * accepted. */
@@ -139,7 +153,8 @@ typedef struct leat_queue_item {
     uint32_t receives;       /* this one counted                             */
     int64_t sent_ms;         /* the server's clock                           */
     const leat_error *error; /* why it could not be decoded; NULL: it could  */
-    leat_bytes reason;       /* of a dead letter; empty: none was given      */
+    leat_bytes reason; /* of a dead letter: why it failed last, or was       */
+                       /* rejected; empty: nobody said                       */
 } leat_queue_item;
 
 typedef struct leat_queue_batch leat_queue_batch;
@@ -184,6 +199,14 @@ LEAT_API leat_code leat_queue_change_batch(leat_queue *q,
                                            int64_t ms, leat_code *outcome,
                                            leat_error *err);
 
+/* It failed: it comes again after delay_ms, with -1 when the queue's policy
+ * says, or is a dead letter if it was the last receive.  The reason may be
+ * NULL; 255 bytes of it are kept until the message is done, and a dead letter
+ * has that of the last failure.  Of redowl -1 is at once. */
+LEAT_API leat_code leat_queue_nack(leat_queue *q, leat_bytes receipt,
+                                   int64_t delay_ms, const char *reason,
+                                   leat_error *err);
+
 /* It will never succeed: to the dead letters, whatever max_receives says.  The
  * reason may be NULL and is kept with it: 255 bytes of it. */
 LEAT_API leat_code leat_queue_reject(leat_queue *q, leat_bytes receipt,
@@ -210,8 +233,8 @@ LEAT_API leat_queue_batch *leat_queue_peek(leat_queue *q, int max, bool dead,
 
 /* ---- the dead letters, and care --------------------------------------- */
 
-/* A handle looks after the queue that it opened.  LEAT_ENOENT of redrive, purge
- * and alter: it is gone, or another one of that name is there. */
+/* A handle looks after the queue that it opened.  LEAT_ENOENT of redrive,
+ * purge, alter and pause: it is gone, or another one of that name is there. */
 
 typedef struct leat_redrive_opts {
     int64_t max;  /* 0: all that are there now                             */
@@ -252,6 +275,8 @@ LEAT_API leat_code leat_queue_remove(leat_client *c, const char *name,
                                      const leat_queue_opts *opts,
                                      leat_error *err);
 
+/* What expired counts as visible, or dead after too many receives, whether it
+ * was given back yet or not. */
 typedef struct leat_queue_stats {
     int64_t visible, delayed, in_flight, dead;
     int64_t oldest_ms; /* age of the oldest visible one; -1: none            */
@@ -260,6 +285,7 @@ typedef struct leat_queue_stats {
     int64_t lost;   /* of which the body was gone: not by leat              */
     int64_t created_ms;
     leat_queue_opts settings; /* the kept ones; strings are owned by q       */
+    int64_t paused_ms; /* since when it hands out nothing; 0: it does        */
 } leat_queue_stats;
 
 LEAT_API leat_code leat_queue_stats_get(leat_queue *q, leat_queue_stats *out,

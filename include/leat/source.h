@@ -19,6 +19,15 @@
 
 LEAT_BEGIN
 
+typedef enum leat_choice { LEAT_UNSET = 0, LEAT_YES, LEAT_NO } leat_choice;
+
+/* How long a message that failed waits, each time. */
+typedef enum leat_backoff_kind {
+    LEAT_BACKOFF_UNSET = 0,   /* LEAT_BACKOFF_EXPONENTIAL, of what is new   */
+    LEAT_BACKOFF_EXPONENTIAL, /* doubled with every failure                 */
+    LEAT_BACKOFF_FIXED
+} leat_backoff_kind;
+
 typedef struct leat_source leat_source;
 typedef struct leat_sink leat_sink;
 typedef struct leat_delivery leat_delivery;

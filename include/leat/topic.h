@@ -282,8 +282,6 @@ typedef enum leat_order {
     LEAT_ORDER_NONE       /* every message for itself                      */
 } leat_order;
 
-typedef enum leat_choice { LEAT_UNSET = 0, LEAT_YES, LEAT_NO } leat_choice;
-
 /* A message that failed, as policies see it. */
 typedef struct leat_failure {
     const char *topic, *group;
@@ -303,12 +301,6 @@ typedef int64_t leat_retry_fn(void *arg, const leat_failure *f);
 /* Names and values to be kept with a dead letter; a field "error" replaces the
  * error that is shown.  As above. */
 typedef void leat_dead_fn(void *arg, const leat_failure *f, leat_fields *extra);
-
-typedef enum leat_backoff_kind {
-    LEAT_BACKOFF_UNSET = 0,   /* of a new group: LEAT_BACKOFF_EXPONENTIAL   */
-    LEAT_BACKOFF_EXPONENTIAL, /* doubled with every failure                 */
-    LEAT_BACKOFF_FIXED
-} leat_backoff_kind;
 
 /* What becomes of a message that failed.  A header "maxRetries" of a message
  * goes before max_attempts: so many tries after the first. */

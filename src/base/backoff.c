@@ -6,7 +6,7 @@
 
 /* A jitter need not be secret: where the system has no randomness, the clock
  * will do. */
-static uint64_t any_number(void)
+uint64_t leat__chance(void)
 {
     uint64_t v;
     if (leat__random(&v, sizeof v, NULL) != LEAT_OK)
@@ -28,8 +28,18 @@ int64_t leat__backoff_next_ms(leat__backoff *b)
     int64_t max = limit(b);
     if (b->attempt < 64)
         b->attempt++;
-    int64_t ms = (int64_t)(any_number() % ((uint64_t)max + 1));
+    int64_t ms = (int64_t)(leat__chance() % ((uint64_t)max + 1));
     return ms > 0 ? ms : 1;
+}
+
+void leat__backoff_fill(int64_t *delay_ms, int64_t *max_delay_ms)
+{
+    enum { DELAY_MS = 1000, DELAY_MAX_MS = 60 * 1000 };
+    const int64_t delay = *delay_ms, most = *max_delay_ms;
+    if (delay == 0)
+        *delay_ms = most && most < DELAY_MS ? most : DELAY_MS;
+    if (most == 0)
+        *max_delay_ms = delay > DELAY_MAX_MS ? delay : DELAY_MAX_MS;
 }
 
 void leat__backoff_reset(leat__backoff *b)

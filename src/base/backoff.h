@@ -18,6 +18,13 @@ typedef struct leat__backoff {
 /* From 1 to min(cap, base * 2^attempt); counts the attempt. */
 int64_t leat__backoff_next_ms(leat__backoff *b);
 
+/* The delays of a policy that are unset, which is 0: the first is 1 s, and they
+ * are doubled up to 60 s. */
+void leat__backoff_fill(int64_t *delay_ms, int64_t *max_delay_ms);
+
+/* Any number.  It need not be secret. */
+uint64_t leat__chance(void);
+
 /* Only after a stable period: a connection that is lost at once was no
  * success. */
 void leat__backoff_reset(leat__backoff *b);

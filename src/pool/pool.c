@@ -11,7 +11,6 @@
 
 enum {
     WORKERS = 10,
-    RETRY_MS = 1000,
     WORKER_IDLE_MS = 30 * 1000,
     QUEUE_IDLE_MS = 5 * 60 * 1000,
     POLL_MS = 500,
@@ -85,7 +84,6 @@ static leat_pool_opts defaults(const leat_pool_opts *opts)
     leat_pool_opts o = opts ? *opts : (leat_pool_opts){ 0 };
     o.workers = o.workers == 0 ? WORKERS : o.workers;
     o.queue_workers = o.queue_workers == 0 ? 1 : o.queue_workers;
-    o.retry_ms = or_usual(o.retry_ms, RETRY_MS);
     o.worker_idle_ms = or_usual(o.worker_idle_ms, WORKER_IDLE_MS);
     o.queue_idle_ms = or_usual(o.queue_idle_ms, QUEUE_IDLE_MS);
     o.poll_ms = or_usual(o.poll_ms, POLL_MS);

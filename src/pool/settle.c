@@ -228,7 +228,7 @@ static void put_change(settling *t, sending *g, const char *how, int64_t ms)
     put(t, leat_str(leat__pool_events(t->s)));
     put(t, leat_str(lot->fifo ? "1" : "0"));
     put(t, leat_str(how ? how : "hide"));
-    put(t, leat__arg_int(g->ms, ms));
+    put(t, leat__queue_delay(g->ms, ms));
     const char *reason = t->slot[g->from]->reason;
     put(t, leat_str(reason ? reason : ""));
     for (size_t i = g->from; i < g->to; i++)

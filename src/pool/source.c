@@ -245,7 +245,9 @@ static void settle(leat_source *base, leat_delivery *d,
     pool_lot *lot = slot->lot;
     int64_t now = leat__now_ns();
     bool hungry = false;
-    slot->delay_ms = how->by_policy ? s->opts.retry_ms : how->delay_ms;
+    slot->delay_ms = how->delay_ms;
+    if (how->by_policy)
+        slot->delay_ms = s->opts.retry_ms > 0 ? s->opts.retry_ms : -1;
     if (slot->delay_ms > LEAT_VISIBILITY_MAX_MS)
         slot->delay_ms = LEAT_VISIBILITY_MAX_MS;
 

@@ -305,9 +305,16 @@ leat_code leat_queue_remove(leat_client *c, const char *name,
 
 /* ---- figures ---------------------------------------------------------- */
 
+/* What is over and was not given back yet: see stats.lua. */
+typedef struct overdue {
+    int64_t flying, worn, late, sent_ms, looked;
+} overdue;
+
 typedef struct figures {
     leat_queue *q;
     leat_queue_stats *out;
+    overdue page, over; /* of the last look, of all; sent_ms 0: none */
+    int64_t now_ms;
     bool other; /* than the queue that was opened */
 } figures;
 
@@ -354,11 +361,35 @@ static int64_t age(leat_bytes entry, int64_t now_ms)
     return now_ms > sent ? now_ms - sent : 0;
 }
 
+/* The rest of an answer; other profiles have none. */
+static void read_overdue(overdue *o, leat_reply_iter *it)
+{
+    int64_t all[5] = { 0 };
+    for (size_t i = 0; i < 5; i++) {
+        const leat_reply *at = leat_reply_step(it);
+        all[i] = at ? leat_reply_int(at) : 0;
+    }
+    *o = (overdue){ all[0], all[1], all[2], all[3], all[4] };
+}
+
+static void add_overdue(overdue *all, const overdue *page)
+{
+    all->flying += page->flying;
+    all->worn += page->worn;
+    all->late += page->late;
+    if (page->sent_ms > 0 &&
+        (all->sent_ms == 0 || page->sent_ms < all->sent_ms))
+        all->sent_ms = page->sent_ms;
+    all->looked = page->looked;
+}
+
+#define STATS "[[(t_)][(t_)]iiio"
+
 static leat_code read_stats(void *arg, const leat_reply *r, leat_error *err)
 {
     figures *f = arg;
     queue_conf conf;
-    leat_code rc = leat__queue_expect(r, "[[(t_)][(t_)]iiio]", err);
+    leat_code rc = leat__queue_expect(r, STATS "]|" STATS "iiini]", err);
     leat_reply_iter it = leat_reply_each(r);
     if (rc == LEAT_OK)
         rc = leat__conf_read(leat_reply_step(&it), &conf, err);
@@ -372,35 +403,69 @@ static leat_code read_stats(void *arg, const leat_reply *r, leat_error *err)
     }
     leat_queue_stats *o = f->out;
     const leat_reply *stat = leat_reply_step(&it);
-    const leat_reply *now = leat_reply_step(&it);
+    f->now_ms = leat_reply_int(leat_reply_step(&it));
     const leat_reply *ready = leat_reply_step(&it);
     const leat_reply *dead = leat_reply_step(&it);
     *o = (leat_queue_stats){ .visible = leat_reply_int(ready),
                              .dead = leat_reply_int(dead),
-                             .created_ms = conf.created_ms };
+                             .created_ms = conf.created_ms,
+                             .paused_ms = conf.paused_ms };
     count(o, stat);
     if (conf.kept.fifo) /* ready holds groups: what is nowhere else */
         o->visible = o->sent - o->acked - o->in_flight - o->delayed - o->dead -
                      o->expired - o->purged - o->lost;
-    o->oldest_ms = age(leat_reply_bytes(leat_reply_step(&it)),
-                       leat_reply_int(now));
+    o->oldest_ms = age(leat_reply_bytes(leat_reply_step(&it)), f->now_ms);
+    read_overdue(&f->page, &it);
     return LEAT_OK;
+}
+
+static int64_t at_most(int64_t n, int64_t most)
+{
+    return n < most ? n : most < 0 ? 0 : most;
+}
+
+/* What is over is where it will be once it was given back.  The looks were not
+ * one: there are no more than the counters say. */
+static void count_overdue(figures *f)
+{
+    leat_queue_stats *o = f->out;
+    int64_t flying = at_most(f->over.flying, o->in_flight);
+    int64_t worn = at_most(f->over.worn, flying);
+    int64_t late = at_most(f->over.late, o->delayed);
+    o->in_flight -= flying;
+    o->delayed -= late;
+    o->dead += worn;
+    o->visible += flying - worn + late;
+    int64_t age_ms = f->now_ms - f->over.sent_ms;
+    if (f->over.sent_ms > 0 && age_ms > o->oldest_ms)
+        o->oldest_ms = age_ms;
 }
 
 static leat_code get_figures(leat_queue *q, bool same, leat_queue_stats *out,
                              leat_error *err)
 {
-    figures f = { q, out, false };
-    leat_bytes name = leat_str(q->name);
+    figures f = { .q = q, .out = out };
+    char looked[LEAT__NUMBER];
+    leat__steps steps;
     *out = (leat_queue_stats){ .oldest_ms = -1 };
     leat_code rc = leat__queue_own(q, err);
-    if (rc == LEAT_OK)
-        rc = leat__queue_ask(q, q->profile->stats, &name, 1, NULL, 0,
-                             read_stats, &f, err);
+    leat__steps_begin(&steps, "the deadlines", q->client->opts.timeout_ms);
+    do {
+        leat_bytes args[] = { leat_str(q->name),
+                              leat__arg_int(looked, f.over.looked) };
+        if (rc == LEAT_OK)
+            rc = leat__queue_ask(q, q->profile->stats, args, 2, NULL, 0,
+                                 read_stats, &f, err);
+        if (rc == LEAT_OK)
+            add_overdue(&f.over, &f.page);
+        if (rc == LEAT_OK && f.over.looked > 0)
+            rc = leat__steps_next(&steps, true, err);
+    } while (rc == LEAT_OK && f.over.looked > 0);
     if (rc == LEAT_OK && same && f.other)
         rc = leat__queue_other(q->name, err);
     if (rc != LEAT_OK)
         return rc;
+    count_overdue(&f);
     pthread_mutex_lock(&q->lock);
     out->settings = q->kept;
     pthread_mutex_unlock(&q->lock);

@@ -4,12 +4,13 @@
  * A queue lives in shard s = crc16(name) mod 64.  Its keys and the indexes of
  * the shard share the tag {q/<s>}, so every step is one script on any topology:
  *
- *   P:{q/s}:<name>:conf     hash    settings, created, u; gone: being removed
+ *   P:{q/s}:<name>:conf     hash    settings, created, u; paused: since when;
+ *                                   gone: being removed
  *   P:{q/s}:<name>:ready    list    entries, the next one at the head; of a
  *                                   fifo queue the groups to be served
  *   P:{q/s}:<name>:body     hash    id -> message, see pack.h
  *   P:{q/s}:<name>:dead     list    entries, the oldest first
- *   P:{q/s}:<name>:why      hash    id -> the reason a dead letter was given
+ *   P:{q/s}:<name>:why      hash    id -> why it failed last, or is dead
  *   P:{q/s}:<name>:stat     hash    counters, see below
  *   P:{q/s}:<name>:log      stream  durable events
  *   P:{q/s}:<name>:g:<group>  list  fifo: entries of one group

@@ -6,6 +6,7 @@
  * themselves.
  */
 #include "queue/queue.h"
+#include "base/backoff.h"
 #include "base/fork.h"
 #include "base/mem.h"
 #include "message/codec.h"
@@ -16,12 +17,16 @@
 
 enum {
     HIDE_MS = 30 * 1000,
+    MAX_RECEIVES = 10,
     MAX_MESSAGE = 1 << 20,
     DEDUP_MS = 5 * 60 * 1000,
     MAX_DAYS = 3650, /* of any time: the scripts add it to their clock */
-    SIZE = 4,        /* of settings */
+    RECEIVES = 1,    /* of settings */
+    SIZE = 4,
     DEDUP = 5,
-    NUMBERS = 9,
+    RETRY = 9, /* and what is behind it is of the policy */
+    RETRY_MAX = 10,
+    NUMBERS = 13,
     ARGS = 3 + 2 * (NUMBERS + 1)
 };
 
@@ -30,25 +35,30 @@ enum {
 static const struct {
     const char *field, *name;
     int64_t usual;
-    bool whether; /* yes or no */
 } settings[NUMBERS] = {
-    { "hide", "visibility_ms", HIDE_MS, false },
-    { "receives", "max_receives", 0, false },
-    { "delay", "delay_ms", 0, false },
-    { "ttl", "ttl_ms", 0, false },
-    { "max", "max_message", MAX_MESSAGE, false },
-    { "dedup", "dedup_ms", DEDUP_MS, false },
-    { "fifo", "fifo", 0, true },
-    { "content", "content_dedup", 0, true },
-    { "events", "durable_events", 0, true },
+    { "hide", "visibility_ms", HIDE_MS },
+    { "receives", "max_receives", MAX_RECEIVES },
+    { "delay", "delay_ms", 0 },
+    { "ttl", "ttl_ms", 0 },
+    { "max", "max_message", MAX_MESSAGE },
+    { "dedup", "dedup_ms", DEDUP_MS },
+    { "fifo", "fifo", 0 },
+    { "content", "content_dedup", 0 },
+    { "events", "durable_events", 0 },
+    { "retry", "retry_delay_ms", 0 },
+    { "retrymax", "retry_max_delay_ms", 0 },
+    { "backoff", "backoff", LEAT_BACKOFF_EXPONENTIAL },
+    { "jitter", "jitter", LEAT_YES },
 };
 
 static int64_t get(const leat_queue_opts *o, size_t i)
 {
     const int64_t all[NUMBERS] = {
-        o->visibility_ms, o->max_receives,         o->delay_ms,
-        o->ttl_ms,        (int64_t)o->max_message, o->dedup_ms,
-        o->fifo,          o->content_dedup,        o->durable_events,
+        o->visibility_ms,  o->max_receives,         o->delay_ms,
+        o->ttl_ms,         (int64_t)o->max_message, o->dedup_ms,
+        o->fifo,           o->content_dedup,        o->durable_events,
+        o->retry_delay_ms, o->retry_max_delay_ms,   o->backoff,
+        o->jitter,
     };
     return all[i];
 }
@@ -80,8 +90,20 @@ static void set(leat_queue_opts *o, size_t i, int64_t v)
     case 7:
         o->content_dedup = v != 0;
         break;
-    default:
+    case 8:
         o->durable_events = v != 0;
+        break;
+    case RETRY:
+        o->retry_delay_ms = v;
+        break;
+    case RETRY_MAX:
+        o->retry_max_delay_ms = v;
+        break;
+    case 11:
+        o->backoff = (leat_backoff_kind)v;
+        break;
+    default:
+        o->jitter = (leat_choice)v;
     }
 }
 
@@ -91,6 +113,12 @@ static int64_t unbounded(size_t i)
     return i == SIZE ? LEAT__FIELD_MAX : 0;
 }
 
+/* And a kept value as options say it, where 0 is the default. */
+static int64_t as_given(size_t i, int64_t v)
+{
+    return (i == RECEIVES || i == RETRY) && v == 0 ? -1 : v;
+}
+
 /* least: 0, or -1 where that takes a bound away. */
 static leat_code check_numbers(const leat_queue_opts *o, int64_t least,
                                leat_error *err)
@@ -98,6 +126,7 @@ static leat_code check_numbers(const leat_queue_opts *o, int64_t least,
     const int64_t most = MAX_DAYS * INT64_C(24 * 3600 * 1000);
     for (size_t i = 0; i < NUMBERS; i++) {
         int64_t v = get(o, i), low = i == 0 || i == DEDUP ? 0 : least;
+        low = i == RECEIVES || i == RETRY ? -1 : i > RETRY ? 0 : low;
         if (v < low)
             return leat__fail(err, LEAT_EINVAL, "%s %" PRId64 " is negative",
                               settings[i].name, v);
@@ -116,6 +145,41 @@ static leat_code check_numbers(const leat_queue_opts *o, int64_t least,
                           "max_message %zu is over the %d that can be read",
                           o->max_message, LEAT__FIELD_MAX);
     return LEAT_OK;
+}
+
+static leat_code check_retry(const leat_queue_opts *o, leat_error *err)
+{
+    int64_t first = o->retry_delay_ms, most = o->retry_max_delay_ms;
+    if (first > LEAT_VISIBILITY_MAX_MS || most > LEAT_VISIBILITY_MAX_MS)
+        return leat__fail(err, LEAT_EINVAL,
+                          "retry_delay_ms %" PRId64 " to %" PRId64
+                          ": up to the %d of 12 hours",
+                          first, most, LEAT_VISIBILITY_MAX_MS);
+    if (most > 0 && most < first)
+        return leat__fail(err, LEAT_EINVAL,
+                          "retry_max_delay_ms %" PRId64 " is below the %" PRId64
+                          " of the first",
+                          most, first);
+    if ((unsigned)o->backoff > LEAT_BACKOFF_FIXED ||
+        (unsigned)o->jitter > LEAT_NO)
+        return leat__fail(err, LEAT_EINVAL,
+                          "there is no backoff %d with jitter %d",
+                          (int)o->backoff, (int)o->jitter);
+    bool any = first != 0 || most != 0 || o->backoff != LEAT_BACKOFF_UNSET ||
+               o->jitter != LEAT_UNSET;
+    if (any && !leat__queue_profile(o->profile)->kept)
+        return leat__fail(err, LEAT_ENOTSUP,
+                          "a queue of this profile keeps no retry policy");
+    return LEAT_OK;
+}
+
+/* A new queue's delays, where the options leave them open. */
+static void fill_retry(leat_queue_opts *o)
+{
+    int64_t first = o->retry_delay_ms < 0 ? 0 : o->retry_delay_ms;
+    leat__backoff_fill(&first, &o->retry_max_delay_ms);
+    if (o->retry_delay_ms >= 0)
+        o->retry_delay_ms = first;
 }
 
 static leat_code check_dead_queue(const char *name, const char *dead,
@@ -157,9 +221,11 @@ static void read_field(queue_conf *c, leat_bytes field, const leat_reply *value)
     leat_bytes text = leat_reply_bytes(value);
     for (size_t i = 0; i < NUMBERS; i++)
         if (leat_bytes_eq(field, leat_str(settings[i].field)))
-            set(&c->kept, i, leat_reply_int(value));
+            set(&c->kept, i, as_given(i, leat_reply_int(value)));
     if (leat_bytes_eq(field, leat_str("created")))
         c->created_ms = leat_reply_int(value);
+    if (leat_bytes_eq(field, leat_str("paused")))
+        c->paused_ms = leat_reply_int(value);
     if (leat_bytes_eq(field, leat_str("u")) && text.n < sizeof c->who)
         snprintf(c->who, sizeof c->who, "%.*s", (int)text.n,
                  (const char *)text.p);
@@ -181,6 +247,11 @@ leat_code leat__conf_read(const leat_reply *fields, queue_conf *out,
     for (const leat_reply *at; (at = leat_reply_step(&it));)
         read_field(out, leat_reply_bytes(at), leat_reply_step(&it));
     out->there = out->created_ms > 0;
+    fill_retry(&out->kept); /* an earlier version's, too */
+    if (out->kept.backoff == LEAT_BACKOFF_UNSET)
+        out->kept.backoff = LEAT_BACKOFF_EXPONENTIAL;
+    if (out->kept.jitter == LEAT_UNSET)
+        out->kept.jitter = LEAT_YES;
     if (!out->who[0]) /* an earlier version's */
         snprintf(out->who, sizeof out->who, "%" PRId64, out->created_ms);
     return LEAT_OK;
@@ -211,7 +282,7 @@ static leat_code read_conf(void *arg, const leat_reply *r, leat_error *err)
     return leat__conf_read(r, arg, err);
 }
 
-/* how: 'open', 'find' or 'alter'.  What is -1 becomes what is no bound. */
+/* how: as in make.lua.  What is -1 becomes what is no bound. */
 static leat_code make(leat_queue *q, const char *how, const leat_queue_opts *o,
                       queue_conf *conf, leat_error *err)
 {
@@ -219,12 +290,15 @@ static leat_code make(leat_queue *q, const char *how, const leat_queue_opts *o,
     size_t n = 3;
     bool all = how[0] == 'o';
     leat_code rc = all ? leat__queue_nonce(fresh, err) : LEAT_OK;
+    leat_queue_opts whole = *o;
     if (rc != LEAT_OK)
         return rc;
+    if (all)
+        fill_retry(&whole);
     leat_bytes args[ARGS] = { leat_str(q->name), leat_str(how),
                               leat_str(all ? fresh : q->who) };
     for (size_t i = 0; i < NUMBERS && how[0] != 'f'; i++) {
-        int64_t v = get(o, i);
+        int64_t v = get(&whole, i);
         if (v == 0 && !all)
             continue;
         if (v < 0)
@@ -261,15 +335,16 @@ static leat_code compare(const leat_queue *q, const leat_queue_opts *o,
     return LEAT_OK;
 }
 
-/* A handle's own settings, where none are kept with the queue. */
+/* A handle's own settings, where none are kept with the queue: there is no
+ * bound of receives but one that is asked for, and no retry policy. */
 static void set_own(leat_queue *q, const leat_queue_opts *o, bool all)
 {
     pthread_mutex_lock(&q->lock);
-    for (size_t i = 0; i < NUMBERS; i++) {
+    for (size_t i = 0; i < RETRY; i++) {
         int64_t v = get(o, i);
         if (v < 0)
             set(&q->kept, i, unbounded(i));
-        else if (v > 0 || all)
+        else if (v > 0 || (all && i != RECEIVES))
             set(&q->kept, i, v > 0 ? v : settings[i].usual);
     }
     pthread_mutex_unlock(&q->lock);
@@ -346,6 +421,7 @@ leat_queue *leat_queue_open(leat_client *c, const char *name,
     leat_queue_opts o = opts ? *opts : (leat_queue_opts){ 0 };
     if (leat__queue_check_on(c, name, &o, err) != LEAT_OK ||
         check_numbers(&o, 0, err) != LEAT_OK ||
+        check_retry(&o, err) != LEAT_OK ||
         check_dead_queue(name, o.dead_queue, err) != LEAT_OK)
         return NULL;
     leat_queue *q = queue_new(c, name, &o, err);
@@ -357,13 +433,32 @@ leat_queue *leat_queue_open(leat_client *c, const char *name,
     return q;
 }
 
+/* Change the very queue that was opened. */
+static leat_code change(leat_queue *q, const char *how,
+                        const leat_queue_opts *o, leat_error *err)
+{
+    queue_conf conf;
+    leat_code rc = make(q, how, o, &conf, err);
+    if (rc == LEAT_OK && (!conf.there || conf.gone))
+        rc = leat__fail(err, LEAT_ENOENT, "there is no queue '%s' any more",
+                        q->name);
+    if (rc == LEAT_OK && strcmp(conf.who, q->who) != 0)
+        rc = leat__queue_other(q->name, err);
+    if (rc == LEAT_OK)
+        leat__queue_learn(q, &conf);
+    return rc;
+}
+
 leat_code leat_queue_alter(leat_queue *q, const leat_queue_opts *opts,
                            leat_error *err)
 {
-    queue_conf conf;
     leat_code rc = leat__queue_own(q, err);
+    leat_queue_opts retry = *opts;
+    retry.profile = q->opts.profile;
     if (rc == LEAT_OK)
         rc = check_numbers(opts, -1, err);
+    if (rc == LEAT_OK)
+        rc = check_retry(&retry, err);
     if (rc == LEAT_OK && !q->profile->kept) {
         rc = q->profile->check(NULL, opts, err);
         if (rc == LEAT_OK)
@@ -376,16 +471,27 @@ leat_code leat_queue_alter(leat_queue *q, const leat_queue_opts *opts,
         rc = leat__fail(err, LEAT_EINVAL,
                         "queue '%s' cannot become fifo: make a new one",
                         q->name);
-    if (rc == LEAT_OK)
-        rc = make(q, "alter", opts, &conf, err);
-    if (rc == LEAT_OK && (!conf.there || conf.gone))
-        rc = leat__fail(err, LEAT_ENOENT, "there is no queue '%s' any more",
+    return rc == LEAT_OK ? change(q, "alter", opts, err) : rc;
+}
+
+static leat_code set_paused(leat_queue *q, const char *how, leat_error *err)
+{
+    leat_code rc = leat__queue_own(q, err);
+    if (rc == LEAT_OK && !q->profile->kept)
+        rc = leat__fail(err, LEAT_ENOTSUP,
+                        "queue '%s' keeps no settings: it cannot be paused",
                         q->name);
-    if (rc == LEAT_OK && strcmp(conf.who, q->who) != 0)
-        rc = leat__queue_other(q->name, err);
-    if (rc == LEAT_OK)
-        leat__queue_learn(q, &conf);
-    return rc;
+    return rc == LEAT_OK ? change(q, how, &(leat_queue_opts){ 0 }, err) : rc;
+}
+
+leat_code leat_queue_pause(leat_queue *q, leat_error *err)
+{
+    return set_paused(q, "pause", err);
+}
+
+leat_code leat_queue_resume(leat_queue *q, leat_error *err)
+{
+    return set_paused(q, "resume", err);
 }
 
 /* In a forked child neither the locks nor the threads are ours. */

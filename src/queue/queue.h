@@ -223,7 +223,8 @@ typedef enum queue_change {
     QUEUE_HIDE,
     QUEUE_BACK,
     QUEUE_FREE, /* back, and this receive does not count  */
-    QUEUE_FAIL, /* hide; if it was the last receive, bury */
+    QUEUE_FAIL, /* hide; if it was the last receive, bury; ms below 0: as */
+                /* the queue's policy says                                */
     QUEUE_BURY
 } queue_change;
 
@@ -234,12 +235,17 @@ typedef struct queue_order {
     bool ack;
     queue_change how;
     int64_t ms, deadline_ns;
-    const char *reason; /* of a dead letter, or NULL */
+    const char *reason; /* of a failure or a dead letter, or NULL */
 } queue_order;
+
+/* ms as a script takes it; below 0: as the queue's policy says. */
+leat_bytes leat__queue_delay(char text[LEAT__NUMBER], int64_t ms);
 
 leat_code leat__queue_settle(leat_queue *q, const queue_order *o,
                              const leat_bytes *receipts, size_t n,
                              leat_code *outcome, leat_error *err);
+queue_order leat__queue_failed(const leat_queue *q, int64_t delay_ms,
+                               const char *reason);
 leat_code leat__queue_change(leat_queue *q, queue_change how,
                              const leat_bytes *receipts, size_t n, int64_t ms,
                              int64_t deadline_ns, leat_code *outcome,
@@ -296,7 +302,7 @@ bool leat__told_publish(leat_client *to, const queue_profile *p,
 /* The kept settings out of the fields of conf. */
 typedef struct queue_conf {
     leat_queue_opts kept; /* dead_queue: in the buffer below */
-    int64_t created_ms;
+    int64_t created_ms, paused_ms;
     bool there, gone;
     char who[LEAT__QUEUE_WHO];
     char dead_queue[LEAT_NAME_MAX + 1];

@@ -6,6 +6,7 @@
  * message is gone and not by another receipt, a change when the server
  * remembers to have made it: see lua/ack.lua and lua/change.lua.
  */
+#include "base/backoff.h"
 #include "base/mem.h"
 #include "queue/queue.h"
 
@@ -131,6 +132,15 @@ static leat_bytes cut_reason(const char *reason)
     return b;
 }
 
+leat_bytes leat__queue_delay(char text[LEAT__NUMBER], int64_t ms)
+{
+    if (ms >= 0)
+        return leat__arg_int(text, ms);
+    int n = snprintf(text, LEAT__NUMBER, "~%u",
+                     (unsigned)(leat__chance() % 1000000));
+    return leat_mem(text, (size_t)n);
+}
+
 /* What a script is told before the receipts. */
 static void put_head(settling *s, const queue_order *o, const queue_lane *lane,
                      char *again, char number[LEAT__NUMBER],
@@ -151,7 +161,7 @@ static void put_head(settling *s, const queue_order *o, const queue_lane *lane,
     a[s->argc++] = leat_str(q->events);
     a[s->argc++] = fifo;
     a[s->argc++] = leat_str(words[o->how]);
-    a[s->argc++] = leat__arg_int(ms, o->ms);
+    a[s->argc++] = leat__queue_delay(ms, o->ms);
     a[s->argc++] = cut_reason(o->reason);
 }
 
@@ -237,7 +247,7 @@ leat_code leat__queue_settle(leat_queue *q, const queue_order *o,
     leat__free(args);
     leat__free(own);
     if (!o->ack && (o->how == QUEUE_HIDE || o->how == QUEUE_FAIL))
-        leat__reaper_tell(q, o->ms);
+        leat__reaper_tell(q, o->ms > 0 ? o->ms : 0);
     return rc;
 }
 
@@ -293,6 +303,28 @@ leat_code leat_queue_change_visibility(leat_queue *q, leat_bytes receipt,
                                        int64_t ms, leat_error *err)
 {
     return leat_queue_change_batch(q, &receipt, 1, ms, NULL, err);
+}
+
+/* A queue without a policy gives it back at once. */
+queue_order leat__queue_failed(const leat_queue *q, int64_t delay_ms,
+                               const char *reason)
+{
+    bool at_once = delay_ms == 0 || (delay_ms < 0 && !q->profile->kept);
+    return (queue_order){ .how = at_once ? QUEUE_BACK : QUEUE_FAIL,
+                          .ms = at_once ? 0 : delay_ms,
+                          .reason = reason };
+}
+
+leat_code leat_queue_nack(leat_queue *q, leat_bytes receipt, int64_t delay_ms,
+                          const char *reason, leat_error *err)
+{
+    queue_order o = leat__queue_failed(q, delay_ms, reason);
+    if (delay_ms < -1 || delay_ms > LEAT_VISIBILITY_MAX_MS)
+        return leat__fail(err, LEAT_EINVAL,
+                          "a delay of %lld ms: use 0 to 12 hours, or -1 for "
+                          "the queue's policy",
+                          (long long)delay_ms);
+    return leat__queue_settle(q, &o, &receipt, 1, NULL, err);
 }
 
 leat_code leat_queue_reject(leat_queue *q, leat_bytes receipt,

@@ -137,7 +137,7 @@ static void settle(leat_source *base, leat_delivery *d,
     queue_source *s = (queue_source *)base;
     source_slot *slot = (source_slot *)d;
     slot->verdict = how->verdict;
-    slot->delay_ms = how->delay_ms;
+    slot->delay_ms = how->by_policy ? -1 : how->delay_ms;
     if (slot->delay_ms > LEAT_VISIBILITY_MAX_MS)
         slot->delay_ms = LEAT_VISIBILITY_MAX_MS;
     if (how->reason && *how->reason)
@@ -213,11 +213,12 @@ static const char part_lua[] =
     "    redis.call('ZREM', keys[1], args[1])\n"
     "    redis.call('HDEL', keys[2], args[2])\n"
     "    redis.pcall('HINCRBY', keys[3], args[3], 1)\n"
-    "    if args[6] == 'dead' then\n"
+    "    if args[7] == 'several' then\n"
     "        redis.pcall('HDEL', keys[6], args[2])\n"
-    "    elseif args[6] == 'group' then\n"
-    "        redis.call('HDEL', keys[6], args[4])\n"
-    "        if redis.call('LLEN', keys[7]) > 0 and\n"
+    "    end\n"
+    "    if args[6] == 'group' then\n"
+    "        redis.call('HDEL', keys[7], args[4])\n"
+    "        if redis.call('LLEN', keys[8]) > 0 and\n"
     "            redis.call('RPUSH', keys[4], args[4]) == 1 then\n"
     "            redis.pcall('PUBLISH', keys[4], '')\n"
     "            redis.call('ZADD', keys[5], 'NX', 0, args[5])\n"
@@ -227,7 +228,7 @@ static const char part_lua[] =
     "    end\n"
     "end }";
 
-enum { PART_KEYS = 7, PART_ARGS = 6 };
+enum { PART_KEYS = 8, PART_ARGS = 7 };
 
 struct part {
     leat__key key[PART_KEYS - 1];
@@ -235,15 +236,14 @@ struct part {
     leat_bytes keys[PART_KEYS], args[PART_ARGS];
 };
 
-/* The sixth is that of the group in flight, or of a dead letter's reason. */
-static void name_keys(leat_queue *q, struct part *p, leat_bytes group,
-                      bool dead)
+/* The last two are of a group. */
+static void name_keys(leat_queue *q, struct part *p, leat_bytes group)
 {
-    const char *const what[] = { "body", "stat", "ready",
-                                 dead ? "why" : "busy" };
-    static const int at[] = { 1, 2, 3, 5 };
+    static const char *const what[] = { "body", "stat", "ready", "why",
+                                        "busy" };
+    static const int at[] = { 1, 2, 3, 5, 6 };
     p->key[0] = q->due;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         leat__key_queue(&p->key[at[i]], q->prefix, q->name, what[i]);
     leat__key_shard(&p->key[4], q->prefix, leat__queue_shard(q->name), "work");
     for (int i = 0; i < PART_KEYS - 1; i++)
@@ -253,7 +253,7 @@ static void name_keys(leat_queue *q, struct part *p, leat_bytes group,
     memcpy(p->group, list.p, list.n);
     if (group.n > 0)
         memcpy(p->group + list.n, group.p, group.n);
-    p->keys[6] = leat_mem(p->group, list.n + group.n);
+    p->keys[7] = leat_mem(p->group, list.n + group.n);
 }
 
 /* A redowl queue's, whose receipt does not say the id. */
@@ -309,7 +309,7 @@ static leat_code settle_part(leat_source *base, const leat_delivery *d,
         return LEAT_ENOMEM;
     if (s->q->profile->shard)
         return shared_part(s->q, slot->part, d, slot->receipt, out, err);
-    name_keys(s->q, slot->part, r.group, r.kind == 'x');
+    name_keys(s->q, slot->part, r.group);
     struct part *p = slot->part;
     p->args[0] = slot->receipt;
     p->args[1] = r.id;
@@ -317,12 +317,11 @@ static leat_code settle_part(leat_source *base, const leat_delivery *d,
     p->args[3] = r.group;
     p->args[4] = leat_str(s->q->name);
     bool dead = r.kind == 'x', grouped = r.group.n > 0 && !dead;
-    p->args[5] = leat_str(dead ? "dead" : grouped ? "group" : "");
+    p->args[5] = leat_str(grouped ? "group" : "");
+    p->args[6] = leat_str(dead || r.receives > 1 ? "several" : "");
     *out = (leat__settle_part){ .lua = part_lua,
                                 .keys = p->keys,
-                                .key_count = grouped ? 7
-                                             : dead  ? 6
-                                                     : 5,
+                                .key_count = grouped ? PART_KEYS : 6,
                                 .args = p->args,
                                 .arg_count = PART_ARGS };
     return LEAT_OK;

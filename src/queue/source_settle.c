@@ -59,7 +59,7 @@ static leat_code send_lot(queue_source *s, settle_lot *l, int64_t deadline_ns,
                           leat_error *err)
 {
     const source_slot *first = l->slot[0];
-    queue_change how = QUEUE_BACK;
+    queue_order o = { .how = QUEUE_FREE };
     switch (first->verdict) {
     case LEAT__SETTLE_ACK:
         return leat__queue_ack(s->q, l->receipt, l->n, deadline_ns, l->outcome,
@@ -69,19 +69,15 @@ static leat_code send_lot(queue_source *s, settle_lot *l, int64_t deadline_ns,
             l->outcome[i] = LEAT_OK;
         return LEAT_OK;
     case LEAT__SETTLE_NACK:
-        how = first->delay_ms > 0 ? QUEUE_FAIL : QUEUE_BACK;
+        o = leat__queue_failed(s->q, first->delay_ms, first->reason);
         break;
     case LEAT__SETTLE_REJECT:
-        how = QUEUE_BURY;
+        o = (queue_order){ .how = QUEUE_BURY, .reason = first->reason };
         break;
     case LEAT__SETTLE_RELEASE:
-        how = QUEUE_FREE;
         break;
     }
-    queue_order o = { .how = how,
-                      .ms = first->delay_ms,
-                      .deadline_ns = deadline_ns,
-                      .reason = first->reason };
+    o.deadline_ns = deadline_ns;
     return leat__queue_settle(s->q, &o, l->receipt, l->n, l->outcome, err);
 }
 

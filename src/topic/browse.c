@@ -20,6 +20,7 @@
 #include "stream/stream.h"
 #include "topic/chunk.h"
 #include "topic/describe.h"
+#include "topic/ripen.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -29,6 +30,8 @@ enum {
     PAGE_MAX = 64,      /* in one                                      */
     BLOCK_STREAMS = 64, /* waited for by one XREAD; above that: pauses */
     RECHECK_MS = 100,
+    RIPE_MS = 1000, /* between two looks for what was delayed            */
+    LEND_MS = 1000,
     LAST_MAX = 10000 /* of leat_browse_opts.last                    */
 };
 
@@ -49,6 +52,10 @@ typedef struct part {
 struct leat_browse {
     leat_client *client;
     char *stream; /* a plain one, and its only part; NULL: a topic's */
+    leat__topic_at topic; /* its name is ours */
+    char *name;
+    char prefix[LEAT__PREFIX_MAX + 1];
+    int64_t ripened_ns;
     bool follow;
     part *parts;
     size_t count;
@@ -137,9 +144,25 @@ static leat_code fetch(leat_browse *b, part *p, leat_error *err)
     return LEAT_OK;
 }
 
+/* What was delayed and is due comes to the log first. */
+static void ripen(leat_browse *b)
+{
+    if (b->stream)
+        return;
+    leat_conn *conn = leat_client_lend(b->client, LEND_MS, NULL);
+    b->ripened_ns = leat__now_ns();
+    if (conn)
+        leat__ripe_look(&b->topic, conn, b->parts[0].number,
+                        (uint32_t)b->count);
+    leat_client_return(b->client, conn);
+}
+
 /* Fill every empty page that may have something. */
 static leat_code refill(leat_browse *b, leat_error *err)
 {
+    if (b->follow &&
+        leat__now_ns() - b->ripened_ns > RIPE_MS * INT64_C(1000000))
+        ripen(b);
     int64_t now = leat__now_ns();
     bool again = b->follow &&
                  now - b->checked_ns > RECHECK_MS * (int64_t)1000000;
@@ -307,7 +330,7 @@ static part *next_entry(leat_browse *b, int64_t wait_ms, leat_code *code,
         int64_t left = (end - leat__now_ns()) / 1000000;
         if (p || *code != LEAT_OK || !b->follow || left <= 0)
             return p;
-        *code = wait_more(b, left, err);
+        *code = wait_more(b, left < RIPE_MS ? left : RIPE_MS, err);
         if (*code != LEAT_OK)
             return NULL;
     }
@@ -430,9 +453,24 @@ void leat_browse_close(leat_browse *b)
         drop_page(&b->parts[i]);
     leat__free(b->parts);
     leat__free(b->stream);
+    leat__free(b->name);
     leat_reply_free(b->body);
     leat__opened_release(&b->opened);
     leat__free(b);
+}
+
+/* The topic, for as long as it is browsed. */
+static leat_code keep_topic(leat_browse *b, const leat__topic_at *t,
+                            leat_error *err)
+{
+    b->name = leat__strdup(t->name, err);
+    if (!b->name)
+        return LEAT_ENOMEM;
+    snprintf(b->prefix, sizeof b->prefix, "%s", t->prefix ? t->prefix : "");
+    b->topic = *t;
+    b->topic.name = b->name;
+    b->topic.prefix = t->prefix ? b->prefix : NULL;
+    return LEAT_OK;
 }
 
 static leat_code add_parts(leat_browse *b, const leat__topic_at *t,
@@ -495,6 +533,8 @@ static leat_browse *browse_begin(leat_browse *b, leat_code code,
     if (b->page_size > PAGE_MAX)
         b->page_size = PAGE_MAX;
     if (code == LEAT_OK)
+        ripen(b);
+    if (code == LEAT_OK)
         code = find_ends(b, err);
     if (code == LEAT_OK)
         code = o->last ? start_last(b, o->last, err)
@@ -513,7 +553,12 @@ leat_browse *leat_browse_open(leat_client *c, const char *topic,
     if (leat__topic_at_init(&t, c, topic, o.prefix, err) != LEAT_OK)
         return NULL;
     leat_browse *b = browse_new(c, &o, err);
-    return b ? browse_begin(b, add_parts(b, &t, &o, err), &o, err) : NULL;
+    if (!b)
+        return NULL;
+    leat_code code = keep_topic(b, &t, err);
+    if (code == LEAT_OK)
+        code = add_parts(b, &t, &o, err);
+    return browse_begin(b, code, &o, err);
 }
 
 leat_browse *leat_stream_browse(leat_client *c, const char *name,

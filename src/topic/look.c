@@ -8,6 +8,7 @@
 #include "topic/look.h"
 #include "redis/script.h"
 #include "redis/shape.h"
+#include "topic/ripen.h"
 
 #include <stdlib.h>
 
@@ -381,6 +382,7 @@ leat_code leat__look_all(const leat__topic_at *t, leat_conn *conn,
     asked *all = leat__arena_alloc(arena, n * sizeof *all, err);
     if (!all)
         return LEAT_ENOMEM;
+    leat__ripe_look(t, conn, 0, t->meta.partitions);
     leat_code code = read_clock(&x, err);
     for (uint32_t i = 0; i < n; i++) {
         out[i] = (leat__look){ .now_ms = x.now_ms };

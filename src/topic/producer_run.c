@@ -470,8 +470,6 @@ static nap plan_nap(const leat__producer *p)
 /* Delayed ones may have been told of just now. */
 static int64_t ripe_at(leat__producer *p)
 {
-    if (p->ripening.count == 0)
-        return INT64_MAX;
     pthread_mutex_lock(&p->io);
     int64_t at = leat__ripening_due(&p->ripening);
     pthread_mutex_unlock(&p->io);

@@ -15,10 +15,11 @@
  * (deliver.c); whoever dies then was killed by it.
  */
 #include "topic/retry.h"
+#include "base/backoff.h"
 
 #include <string.h>
 
-enum { ATTEMPTS = 5, DELAY_MS = 1000, DELAY_MAX_MS = 60 * 1000 };
+enum { ATTEMPTS = 5 };
 
 static leat_code out_of_range(leat_error *err, const char *what, int64_t v,
                               int64_t low)
@@ -59,14 +60,8 @@ leat_code leat__retry_check(const leat_retry *r, leat_error *err)
     return LEAT_OK;
 }
 
-static int64_t lesser(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 void leat__retry_fill(leat_retry *r)
 {
-    const int64_t delay = r->delay_ms, most = r->max_delay_ms;
     if (r->max_attempts == 0)
         r->max_attempts = ATTEMPTS;
     if (r->backoff == LEAT_BACKOFF_UNSET)
@@ -75,10 +70,7 @@ void leat__retry_fill(leat_retry *r)
         r->jitter = LEAT_YES;
     if (r->re_add == LEAT_UNSET)
         r->re_add = LEAT_NO;
-    if (delay == 0)
-        r->delay_ms = most ? lesser(most, DELAY_MS) : DELAY_MS;
-    if (most == 0)
-        r->max_delay_ms = delay > DELAY_MAX_MS ? delay : DELAY_MAX_MS;
+    leat__backoff_fill(&r->delay_ms, &r->max_delay_ms);
 }
 
 /* Digits only; what is no number says nothing. */

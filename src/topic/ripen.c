@@ -19,6 +19,7 @@
 
 enum {
     AT_ONCE = 64,            /* partitions a second   */
+    IDLE = 5,                /* times as far apart    */
     UNSENT_MOST = 16 * 1024, /* bytes before a call   */
     LARGE = 64 * 1024
 };
@@ -48,6 +49,13 @@ static void tell_aside(const leat__ripe *one, int64_t aside)
                   t->name, (long long)aside, one->partition);
 }
 
+static void set_due(leat__ripe *one, int64_t due_ns)
+{
+    one->due_ns = due_ns;
+    if (one->first_ns && due_ns < *one->first_ns)
+        *one->first_ns = due_ns;
+}
+
 /* After a connection that is lost the next one is used at once, what a server
  * refuses is not asked again at once. */
 static void on_ripe(void *arg, const leat_reply *r, const leat_error *e)
@@ -59,52 +67,61 @@ static void on_ripe(void *arg, const leat_reply *r, const leat_error *e)
     one->out = false;
     if (!e)
         tell_aside(one, leat_reply_int(leat_reply_at(r, 2)));
-    one->due_ns = now + one->calm_ns;
+    int64_t due = now + (ms < 0 ? one->idle_ns : one->calm_ns);
     if (ms >= 0 && ms < one->calm_ns / 1000000)
-        one->due_ns = now + ms * 1000000;
-    else if (ms < 0 && !e && one->enough)
-        one->due_ns = INT64_MAX;
-    if (one->soon_ns < one->due_ns)
-        one->due_ns = one->soon_ns;
+        due = now + ms * 1000000;
+    set_due(one, one->soon_ns < due ? one->soon_ns : due);
 }
 
-static leat_bytes limit(const leat_topic *t, const leat_retention *r,
-                        char *text)
+static leat_bytes limit(bool legacy, const leat_retention *r, char *text)
 {
-    if (t->meta.legacy || r->large_body < 0)
+    if (legacy || r->large_body < 0)
         return leat_str("0");
     return leat__arg_int(text, r->large_body ? r->large_body : LARGE);
 }
 
-leat_code leat__ripe_send(leat__ripe *r, leat_conn *c, leat_error *err)
+static leat_code send_script(const leat__topic_at *t, uint32_t partition,
+                             leat_conn *c, const leat_send_opts *o,
+                             leat_error *err)
 {
     static const char *const words[] = { "bodies", "large", "later",
                                          "laters", "since", "dlq" };
     enum { KEYS = 7 };
-    leat_topic *t = r->topic;
-    leat_retention kept;
+    const leat_retention *kept = &t->meta.retention;
+    bool legacy = t->meta.legacy;
     leat__key keys[KEYS];
     leat_bytes views[KEYS];
     char large[LEAT__NUMBER], maxlen[LEAT__NUMBER];
 
-    leat__topic_retention(t, &kept);
-    leat__key_log(&keys[0], t->prefix, t->name, t->meta.legacy, r->partition);
+    leat__key_log(&keys[0], t->prefix, t->name, legacy, partition);
     for (int i = 1; i < KEYS; i++)
-        leat__key_part(&keys[i], t->prefix, t->name, t->meta.legacy,
-                       r->partition, words[i - 1], NULL);
+        leat__key_part(&keys[i], t->prefix, t->name, legacy, partition,
+                       words[i - 1], NULL);
     for (int i = 0; i < KEYS; i++)
         views[i] = leat__key_bytes(&keys[i]);
     const leat_bytes args[] = { leat_str(RIPE_MOST), leat_str(RIPE_BYTES),
-                                limit(t, &kept, large),
-                                leat__arg_int(maxlen, kept.lossy_maxlen) };
+                                limit(legacy, kept, large),
+                                leat__arg_int(maxlen, kept->lossy_maxlen) };
+    return leat__script_send(c, &leat__script_topic_ripe, views, KEYS, args, 4,
+                             o, err);
+}
+
+leat_code leat__ripe_send(leat__ripe *r, leat_conn *c, leat_error *err)
+{
+    leat_topic *t = r->topic;
+    leat__topic_at at = { .client = t->client,
+                          .prefix = t->prefix,
+                          .name = t->name,
+                          .meta.legacy = t->meta.legacy };
+    leat__topic_retention(t, &at.meta.retention);
     r->soon_ns = INT64_MAX;
     r->out = true; /* before: a failure may be told at once */
-    leat_code rc = leat__script_send(
-        c, &leat__script_topic_ripe, views, KEYS, args, 4,
-        &(leat_send_opts){ .fn = on_ripe, .arg = r }, err);
+    leat_code rc = send_script(&at, r->partition, c,
+                               &(leat_send_opts){ .fn = on_ripe, .arg = r },
+                               err);
     if (rc != LEAT_OK) {
         r->out = false;
-        r->due_ns = leat__now_ns() + r->calm_ns;
+        set_due(r, leat__now_ns() + r->calm_ns);
     }
     return rc;
 }
@@ -116,74 +133,62 @@ void leat__ripe_soon(leat__ripe *r, int64_t ms)
     if (due < r->soon_ns)
         r->soon_ns = due;
     if (due < r->due_ns)
-        r->due_ns = due;
+        set_due(r, due);
+}
+
+/* ---- for one who looks ------------------------------------------------ */
+
+static void on_looked(void *arg, const leat_reply *r, const leat_error *e)
+{
+    (void)arg, (void)r, (void)e; /* whatever it was, the look goes on */
+}
+
+/* A server that is only to be read from is no reason to leave it. */
+void leat__ripe_look(const leat__topic_at *t, leat_conn *c, uint32_t first,
+                     uint32_t count)
+{
+    bool stale = c->stale;
+    leat_code rc = LEAT_OK;
+    for (uint32_t i = 0; i < count && rc == LEAT_OK; i++) {
+        rc = send_script(t, first + i, c, &(leat_send_opts){ .fn = on_looked },
+                         NULL);
+        if (i % AT_ONCE == AT_ONCE - 1 && rc == LEAT_OK)
+            rc = leat_conn_drain(c, 0, NULL);
+    }
+    (void)!leat_conn_drain(c, 0, NULL);
+    c->stale = stale;
 }
 
 /* ---- those of a producer ---------------------------------------------- */
 
-void leat__ripening_init(leat__ripening *r, leat_topic *t, uint32_t most)
+leat_code leat__ripening_init(leat__ripening *r, leat_topic *t, uint32_t first,
+                              uint32_t count, leat_error *err)
 {
-    *r = (leat__ripening){ .topic = t, .most = most };
+    int64_t calm = leat__ripe_calm(count), due = leat__now_ns() + LOOK_NS;
+    *r = (leat__ripening){ .first = first, .first_ns = due };
+    r->of = leat__calloc(count, sizeof *r->of, err);
+    if (!r->of)
+        return LEAT_ENOMEM;
+    r->count = count;
+    for (uint32_t i = 0; i < count; i++)
+        r->of[i] = (leat__ripe){ .topic = t,
+                                 .partition = first + i,
+                                 .due_ns = due,
+                                 .soon_ns = INT64_MAX,
+                                 .calm_ns = calm,
+                                 .idle_ns = IDLE * calm,
+                                 .first_ns = &r->first_ns };
+    return LEAT_OK;
 }
 
 void leat__ripening_release(leat__ripening *r)
 {
-    for (uint32_t i = 0; i < r->count; i++)
-        leat__free(r->of[i]);
     leat__free(r->of);
-}
-
-static bool grow(leat__ripening *r)
-{
-    uint32_t cap = r->cap ? 2 * r->cap : 4;
-    if (r->count < r->cap)
-        return true;
-    leat__ripe **of = leat__realloc(r->of, cap * sizeof *of, NULL);
-    if (!of)
-        return false;
-    r->of = of;
-    r->cap = cap;
-    return true;
-}
-
-/* By partition, so that one is found by halving. */
-static uint32_t place_of(const leat__ripening *r, uint32_t partition)
-{
-    uint32_t lo = 0, hi = r->count;
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (r->of[mid]->partition < partition)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
-static leat__ripe *insert(leat__ripening *r, uint32_t at, uint32_t partition)
-{
-    leat__ripe *one = grow(r) ? leat__zalloc(sizeof *one, NULL) : NULL;
-    if (!one)
-        return NULL;
-    *one = (leat__ripe){ .topic = r->topic,
-                         .partition = partition,
-                         .enough = true,
-                         .due_ns = INT64_MAX,
-                         .soon_ns = INT64_MAX };
-    memmove(r->of + at + 1, r->of + at, (r->count - at) * sizeof *r->of);
-    r->of[at] = one;
-    r->count++;
-    return one;
 }
 
 void leat__ripening_add(leat__ripening *r, uint32_t partition, int64_t ms)
 {
-    uint32_t at = place_of(r, partition);
-    leat__ripe *one = at < r->count && r->of[at]->partition == partition
-                          ? r->of[at]
-                          : insert(r, at, partition);
-    if (one)
-        leat__ripe_soon(one, ms);
+    leat__ripe_soon(&r->of[partition - r->first], ms);
 }
 
 static bool roomy(const leat_conn *c)
@@ -192,25 +197,25 @@ static bool roomy(const leat_conn *c)
            leat__outq_left(&c->out) < UNSENT_MOST;
 }
 
+/* Only where one is due: there may be thousands. */
 void leat__ripening_step(leat__ripening *r, leat_conn *c, int64_t now_ns)
 {
-    if (c->asking || c->stale)
+    if (c->asking || c->stale || now_ns < r->first_ns)
         return;
     for (uint32_t i = 0; i < r->count && roomy(c); i++) {
-        leat__ripe *one = r->of[r->turn++ % r->count];
-        one->calm_ns = leat__ripe_calm(r->count);
+        leat__ripe *one = &r->of[r->turn++ % r->count];
         if (!one->out && one->due_ns <= now_ns)
             (void)leat__ripe_send(one, c, NULL);
     }
+    r->first_ns = INT64_MAX;
+    for (uint32_t i = 0; i < r->count; i++)
+        if (!r->of[i].out && r->of[i].due_ns < r->first_ns)
+            r->first_ns = r->of[i].due_ns;
 }
 
 int64_t leat__ripening_due(const leat__ripening *r)
 {
-    int64_t due = INT64_MAX;
-    for (uint32_t i = 0; i < r->count; i++)
-        if (!r->of[i]->out && r->of[i]->due_ns < due)
-            due = r->of[i]->due_ns;
-    return due;
+    return r->first_ns;
 }
 
 /* ---- those of an owner ------------------------------------------------ */
@@ -224,7 +229,7 @@ void leat__ripen_step(consumer *c, int64_t now_ns)
             continue;
         r->topic = c->topic;
         r->partition = p->index;
-        r->calm_ns = leat__ripe_calm(c->owned_count);
+        r->calm_ns = r->idle_ns = leat__ripe_calm(c->owned_count);
         if (leat__ripe_send(r, c->cmd, NULL) != LEAT_OK && !c->clustered)
             return; /* it is the same for all */
     }

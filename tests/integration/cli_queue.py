@@ -91,7 +91,10 @@ def queues_are_made_listed_and_removed(b):
           {"visibility_ms": 60000, "ttl_ms": 86400000, "max_size": 1000,
            "fifo": True, "content_dedup": True, "dedup_ms": 3600000,
            "dead_queue": "jobs", "durable_events": True,
-           "max_receives": None, "delay_ms": None, "oldest_ms": None})
+           "max_receives": 10, "delay_ms": None, "oldest_ms": None})
+    b.ok("create", "patient", "-r", "0", "-q")
+    equal(b.stats("patient")["max_receives"], None)
+    b.ok("rm", "patient", "-y", "-q")
     refused(b.q("create", "jobs"), 1, "there is a queue 'jobs' already")
     rows = [x.split("\t") for x in b.ok("ls").out.splitlines()]
     equal(rows[0], ["name", "visible", "delayed", "in_flight", "dead",
@@ -109,6 +112,24 @@ def queues_are_made_listed_and_removed(b):
     refused(b.q("rm", "moves"), 64, "not confirmed")
     assert "removed queue moves" in b.ok("rm", "moves", "--yes").err
     refused(b.q("rm", "moves", "-y"), 1, "no queue 'moves'")
+
+
+def a_queue_is_paused_and_resumed(b):
+    b.ok("create", "still", "-q")
+    equal(b.stats("still")["paused"], None)
+    assert "queue still is paused" in b.ok("pause", "still").err
+    b.ok("send", "still", "x", "-q")
+    refused(b.q("receive", "still"), 1, "nothing to receive")
+    s = b.stats("still")
+    assert s["visible"] == 1 and s["paused"], s
+    assert next(x for x in b.json("queue", "ls", "--columns", "name,paused")
+                if x["name"] == "still")["paused"]
+    equal(b.json("queue", "resume", "still"),
+          {"queue": "still", "done": "resumed", "dry_run": False})
+    equal(b.stats("still")["paused"], None)
+    b.ok("receive", "still", "--ack")
+    b.ok("rm", "still", "-y", "-q")
+    refused(b.q("pause", "still"), 1, "no queue 'still'")
 
 
 def settings_are_altered(b):

@@ -52,6 +52,37 @@ def what_fails_is_received_again_after_the_delay(b):
     equal(b.counts(), [0, 0, 2, 0])    # until then nobody gets them
 
 
+def a_dead_letter_by_its_receives_tells_the_last_reason(b):
+    """In every form, though the program only failed."""
+    b.ok("create", "fragile", "-r", "2", "--backoff", "none", "-q")
+    b.put("x", queue="fragile")
+    b.ok("receive", "fragile", "-n", "2", "-q", "--exec",
+         b.script("echo it burns >&2; exit 3"))
+    why = "exit status 3: it burns"
+    for verb in (["peek", "fragile", "--dead"],
+                 ["receive", "fragile", "--dead", "--visibility", "1ms", "-w",
+                  "30s"]):
+        for form in ("table", "csv", "tsv", "json", "ndjson"):
+            got = b.ok(*verb, "-o", form).out
+            assert why in got, (verb, form, got)
+
+
+def a_program_that_fails_waits_as_its_queue_says(b):
+    b.ok("create", "patient", "--backoff", "fixed:1h,nojitter", "-q")
+    s = b.stats("patient")
+    equal([s[k] for k in ("backoff", "retry_delay_ms", "jitter")],
+          ["fixed", 3600000, False])
+    b.put("x", queue="patient")
+    b.ok("receive", "patient", "-n", "1", "-q", "--exec", "false")
+    equal(b.counts("patient"), [0, 0, 1, 0])
+    b.ok("alter", "patient", "--backoff", "exponential:2s..1m", "-q")
+    s = b.stats("patient")
+    equal([s[k] for k in ("backoff", "retry_delay_ms", "retry_max_delay_ms",
+                          "jitter")], ["exponential", 2000, 60000, True])
+    refused(b.q("alter", "patient", "--backoff", "soon"), 64, "no backoff")
+    refused(b.q("create", "z", "--backoff", "fixed:13h"), 64, "over 12 hours")
+
+
 def a_message_is_kept_while_its_program_runs(b):
     b.put("slow")
     program = b.script('echo $LEAT_ATTEMPT >>$T/log\n'

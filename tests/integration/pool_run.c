@@ -923,6 +923,31 @@ static void a_pool_without_events_publishes_none(void **state)
     }
 }
 
+/* ---- pause ------------------------------------------------------------ */
+
+static void a_pool_passes_over_a_paused_queue_until_it_is_resumed(void **state)
+{
+    (void)state;
+    leat_queue *a = queue_of("a", NULL), *b = queue_of("b", NULL);
+    log_clear();
+    must(leat_queue_pause(a, err));
+    send_many(a, 1, 2);
+    leat_pool *p = pool_of(note, NULL, NULL);
+    for (int i = 1; i <= 3; i++) {
+        send_many(b, i, 1);
+        wait_until(log_count() == i, LONG_MS);
+        assert_int_equal(stats(a).received, 0);
+    }
+    send_many(a, 3, 1);
+    must(leat_queue_resume(a, err));
+    wait_until(log_count() == 6, LONG_MS);
+    assert_string_equal(log_of("a"), "1 2 3");
+    assert_string_equal(log_of("b"), "1 2 3");
+    stop(p);
+    leat_queue_close(a);
+    leat_queue_close(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -952,6 +977,7 @@ int main(void)
         queue_test(what_another_receipt_has_done_is_not_called_ours),
         queue_test(a_stale_receipt_hinders_no_other_of_its_call),
         queue_test(a_spoilt_queue_hinders_no_other_of_its_call),
+        queue_test(a_pool_passes_over_a_paused_queue_until_it_is_resumed),
         queue_test(wrong_options_are_refused),
         queue_test(a_pool_without_events_publishes_none),
     };

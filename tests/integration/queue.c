@@ -390,7 +390,7 @@ static void a_queue_keeps_its_settings(void **state)
                                               .visibility_ms = 7000,
                                               .dead_queue = "graves" },
                           err));
-    assert_int_equal(stats(same).settings.max_receives, 0);
+    assert_int_equal(stats(same).settings.max_receives, -1);
     assert_int_equal(stats(same).settings.visibility_ms, 7000);
     assert_string_equal(stats(same).settings.dead_queue, "graves");
     leat_queue_close(q);
@@ -403,7 +403,7 @@ static void what_makes_no_sense_is_refused(void **state)
     static const leat_queue_opts bad[] = {
         { .visibility_ms = -1 },
         { .visibility_ms = LEAT_VISIBILITY_MAX_MS + 1 },
-        { .max_receives = -1 },
+        { .max_receives = -2 },
         { .delay_ms = -5 },
         { .ttl_ms = -5 },
         { .dedup_ms = -1 },

@@ -104,7 +104,7 @@ static void what_expires_comes_back_on_every_node(void **state)
             take(q[i], &(leat_receive_opts){ .visibility_ms = 50 }));
     }
     for (int i = 0; i < QUEUES; i++) {
-        wait_until(stats(q[i]).visible == 1, LONG_MS);
+        wait_until(stats(q[i]).requeued == 1, LONG_MS);
         leat_queue_close(q[i]);
     }
 }

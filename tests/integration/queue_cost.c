@@ -135,7 +135,7 @@ static void no_script_takes_5_ms_at_the_batch_limit(void **state)
 {
     (void)state;
     static char body[100];
-    leat_queue_opts o = { .no_reaper = true };
+    leat_queue_opts o = { .no_reaper = true, .max_receives = -1 };
     leat_queue *q = queue_of("orders", &o);
     for (int i = 0; i < LEAT_QUEUE_BATCH; i++)
         full[i].body = leat_mem(body, sizeof body);

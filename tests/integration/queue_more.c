@@ -131,7 +131,9 @@ static void what_expires_comes_back_though_nobody_receives(void **state)
     leat_queue_batch_free(take(q, &(leat_receive_opts){ .visibility_ms = 50 }));
     must(leat_queue_send(q, &(leat_msg){ .body = leat_str("later") }, &later,
                          NULL, err));
-    wait_until(stats(q).dead == 1 && stats(q).visible == 1, LONG_MS);
+    wait_until(stats(q).to_dead == 1 &&
+                   redis_int(server, "LLEN leat:{q/41}:orders:ready") == 1,
+               LONG_MS);
     conserved(q);
     leat_queue_close(q);
 }
@@ -146,7 +148,7 @@ static void another_process_looks_after_what_the_dead_left(void **state)
     leat_client *other = open_client(url, NULL);
     q = leat_queue_open(other, "orders", NULL, NULL);
     assert_non_null(q);
-    wait_until(stats(q).visible == 1, LONG_MS);
+    wait_until(stats(q).requeued == 1, LONG_MS);
     leat_queue_close(q);
     leat_client_close(other);
 }
@@ -541,7 +543,7 @@ static void an_event_client_that_hangs_holds_up_nothing(void **state)
     send_text(q, "x");
     for (int i = 0; i < 2; i++) {
         leat_queue_batch_free(take_one(q));
-        wait_until(stats(q).visible == 1, LONG_MS);
+        wait_until(stats(q).requeued == i + 1, LONG_MS);
     }
     leat_queue_close(q);
     leat_client_close(other);

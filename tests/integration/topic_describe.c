@@ -122,7 +122,7 @@ static void a_topic_tells_its_size_rate_and_what_waits(void **state)
     for (int i = 0; i < 30; i++)
         redis_do(server, "XADD " LOG " * f v", 1);
     redis_do(server, "XADD leat:{t/2}:dlq * g g");
-    redis_do(server, "ZADD leat:{t/0}:later 5 a 6 b");
+    redis_do(server, "ZADD leat:{t/0}:later 9e12 a 9e12 b");
     leat_topic_info *t = leat_topic_describe(client, "t", NULL, &e);
     assert_non_null(t);
     int64_t bytes = t->bytes;

@@ -579,6 +579,118 @@ static int after(void **state)
     return close_one(state);
 }
 
+/* ---- without any member ------------------------------------------------ */
+
+/* From a process of its own, as it were: nothing is left of it, and its time is
+ * over; n of them. */
+static void leave_some(int n)
+{
+    leat_client *c = open_client(url, NULL);
+    leat_topic *t = open_with(c, NULL);
+    for (int i = 0; i < n; i++)
+        number_later(t, i, HOUR_MS);
+    flush(t);
+    leat_topic_close(t);
+    leat_client_close(c);
+    assert_int_equal(waiting(server), n);
+    assert_int_equal(redis_int(server,
+                               "EVAL %s 2 leat:{t/0}:later "
+                               "leat:{t/0}:since",
+                               "for _, t in ipairs(redis.call('ZRANGE', "
+                               "KEYS[1], 0, -1)) do redis.call('ZADD', "
+                               "KEYS[1], 1, t) end return 1"),
+                     1);
+}
+
+static void a_producer_of_others_moves_what_is_due(void **state)
+{
+    (void)state;
+    leave_some(1);
+    leat_topic *t = open_with(client, NULL);
+    must(leat_topic_publish(t, &(leat_msg){ .body = leat_str("other") }, NULL,
+                            NULL, err));
+    wait_until(there(server) == 2, LONG_MS);
+    assert_int_equal(waiting(server), 0);
+    leat_topic_close(t);
+}
+
+static void a_tail_shows_what_is_due(void **state)
+{
+    (void)state;
+    leat_seen seen;
+    leave_some(1);
+    leat_browse *b = leat_browse_open(client, "t", NULL, NULL);
+    assert_non_null(b);
+    assert_int_equal(leat_browse_next(b, &seen, 0, NULL), 1);
+    assert_true(leat_bytes_eq(seen.msg->body, leat_str("0")));
+    leat_browse_close(b);
+}
+
+static void a_tail_that_waits_shows_what_becomes_due(void **state)
+{
+    (void)state;
+    leat_seen seen;
+    leave_some(1);
+    leat_browse *b = leat_browse_open(
+        client, "t", &(leat_browse_opts){ .follow = true }, NULL);
+    assert_non_null(b);
+    assert_int_equal(leat_browse_next(b, &seen, LONG_MS, NULL), 1);
+    leave_some(1);
+    assert_int_equal(leat_browse_next(b, &seen, LONG_MS, NULL), 1);
+    leat_browse_close(b);
+}
+
+/* As many as one call moves, and one more. */
+static void a_description_counts_what_is_due(void **state)
+{
+    (void)state;
+    enum { MOST = 200 };
+    leave_some(MOST + 1);
+    leat_topic_info *x = leat_topic_describe(client, "t", NULL, NULL);
+    assert_non_null(x);
+    assert_int_equal(x->entries, MOST);
+    assert_int_equal(x->delayed, 1);
+    leat_topic_info_free(x);
+    x = leat_topic_describe(client, "t", NULL, NULL);
+    assert_int_equal(x->entries, MOST + 1);
+    assert_int_equal(x->delayed, 0);
+    leat_topic_info_free(x);
+}
+
+static void the_lag_of_a_group_without_members_counts_what_is_due(void **state)
+{
+    (void)state;
+    leat_topic *t = open_with(client, NULL);
+    leat_source_close(source_of(t, "g", NULL));
+    leat_topic_close(t);
+    leave_some(1);
+    leat_group_info *g = leat_group_describe(client, "t", "g", NULL, NULL);
+    assert_non_null(g);
+    assert_int_equal(g->lag, 1);
+    leat_group_info_free(g);
+}
+
+static void one_who_may_only_look_is_not_hindered(void **state)
+{
+    (void)state;
+    leat_seen seen;
+    leave_some(1);
+    redis_do(server, "ACL SETUSER looker on >secret ~* &* +@all -@scripting");
+    leat_client *c = open_client(
+        url, &(leat_client_opts){ .user = "looker", .password = "secret" });
+    leat_topic_info *x = leat_topic_describe(c, "t", NULL, NULL);
+    assert_non_null(x);
+    assert_int_equal(x->entries, 0);
+    assert_int_equal(x->delayed, 1);
+    leat_topic_info_free(x);
+    leat_browse *b = leat_browse_open(c, "t", NULL, NULL);
+    assert_non_null(b);
+    assert_int_equal(leat_browse_next(b, &seen, 0, NULL), 0);
+    leat_browse_close(b);
+    leat_client_close(c);
+    redis_do(server, "ACL DELUSER looker");
+}
+
 int main(void)
 {
 #define each(name) cmocka_unit_test_setup_teardown(name, open_one, after)
@@ -588,6 +700,12 @@ int main(void)
         each(none_comes_before_its_time_by_the_servers_clock),
         each(a_producer_alone_lets_its_own_ripen),
         each(what_ripens_while_nobody_is_there_comes_with_the_next),
+        each(a_producer_of_others_moves_what_is_due),
+        each(a_tail_shows_what_is_due),
+        each(a_tail_that_waits_shows_what_becomes_due),
+        each(a_description_counts_what_is_due),
+        each(the_lag_of_a_group_without_members_counts_what_is_due),
+        each(one_who_may_only_look_is_not_hindered),
         each(a_large_body_waits_and_goes_beside_the_log),
         each(a_delay_longer_than_a_lease_has_one_effect),
         each(a_delay_that_cannot_be_is_refused),

@@ -136,6 +136,11 @@ def queue_make(k):
     yield queue_case(base, [], keys, "o", "open", "u1", *made[0][4:])
     base, made, keys = shard(k + "a")
     yield queue_case(base, made, keys, "o", "alter", 1, "hide", 5, "ttl", 9)
+    base, made, keys = shard(k + "p")
+    yield queue_case(base, made, keys, "o", "pause", 1)
+    base, made, keys = shard(k + "r", paused=5)
+    yield queue_case(base, [*made, ["RPUSH", base + "o:ready", entry(1)]],
+                     keys, "o", "resume", 1)
 
 
 def queue_redrive(k):

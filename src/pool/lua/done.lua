@@ -104,6 +104,7 @@ local function look_at(lot, key)
             if sub(m, #lot.queue + 4, #lot.queue + 5) ~= '1/' then
                 try('SET', key .. ':by:' .. ids[k], match(m, '[^/]*$'), 'PX',
                     BY_MS)
+                try('HDEL', key .. ':why', ids[k])
             end
         end
     end

@@ -18,7 +18,7 @@ local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
 --
 -- ready -> in flight, dead (too many receives) or dropped (too old).  A queue
 -- that has more, or is found busy, stays in `work` and is put off until what is
--- in flight is settled, or for a while; one that is empty leaves it.  What was
+-- in flight is settled, or for a while; one that is empty or paused leaves it.  What was
 -- received before and came back is given out alone: should it be that which
 -- kills its handler, then no other is blamed.
 local BUSY_MS, WRONG_MS, ROUNDS = 500, 5000, 4
@@ -43,16 +43,17 @@ local function text(n)
 end
 local busy_at = text(now + BUSY_MS)
 
--- Of a usual queue only two may differ.
-local plain_conf = { '1', false, false, '0', '0', '0', '0', false }
+-- Of a usual queue only three may differ.
+local plain_conf = { '1', false, false, '0', '0', '0', '0', false, false }
 local function settings(key)
 --#include "queue/usual.lua"
     if hide then
-        plain_conf[3], plain_conf[8] = hide, limit
+        plain_conf[3], plain_conf[4] = hide, most == 0 and '0' or most
+        plain_conf[8] = limit
         return plain_conf
     end
     return call('HMGET', key .. ':conf', 'created', 'gone', 'hide', 'receives',
-                'ttl', 'fifo', 'events', 'max')
+                'ttl', 'fifo', 'events', 'max', 'paused')
 end
 
 local function add(queue, fifo, log, age, messages)
@@ -108,7 +109,7 @@ end
 -- after another: `orders` has the deadlines of a lot by the first of them.
 local orders = {}
 local function take(queue, key, list, stat, head, got, hide, limit)
-    local fifo, n, ROOM = false, 0, bytes
+    local fifo, most, n, ROOM = false, 0, 0, bytes
     -- What need not grow is cheaper: it has room for four.
     local lot = { 0, hide, nil, nil, nil, nil, nil, nil, nil, nil }
 --#include "queue/entries.lua"
@@ -163,6 +164,9 @@ local function allowed(queue, key, stat, conf)
     if not conf[1] or conf[2] then
         -- Kept: its keys may be on their way to another node.
         later(queue, text(now + WRONG_MS))
+        return 0
+    elseif conf[9] then
+        gone[#gone + 1] = queue -- who resumes it enters it again
         return 0
     end
     local st = call('HMGET', stat, 'recv', 'acked', 'back', 'wait')

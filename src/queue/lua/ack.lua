@@ -107,8 +107,10 @@ end
 if count > dead then
     try('HINCRBY', key .. ':stat', 'acked', format('%d', count - dead))
 end
-if dead > 0 then
+if several or dead > 0 then
     try('HDEL', key .. ':why', unpack(ids, from + 1, from + count))
+end
+if dead > 0 then
     try('HINCRBY', key .. ':stat', 'dacked', dead)
 end
 local telling = log or how ~= '0'

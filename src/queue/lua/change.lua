@@ -14,7 +14,9 @@ local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
 --          'bury', 'wait' (as 'fail', and pools do not serve its queue until
 --          then), 'late' (as 'fail', but delayed: the queue goes on; not of a
 --          fifo queue)
---        7 hide for so many ms   8 the reason of a dead letter, or ''
+--        7 hide for so many ms; '~' and a number below a million, which is
+--          chance: one that failed, as the queue's policy says
+--        8 why it failed or is a dead letter, or ''
 --        9... members
 -- result [] all are done; else for each 1 done, 0 the receipt is stale
 --
@@ -45,6 +47,25 @@ local function entry_of(member)
     return match(sub(member, #queue + 4), '^(.*)/[^/]*$')
 end
 
+-- How long one waits.  With jitter, which is any time up to that, each has
+-- another share of it.
+local SHARE = 0.6180339887
+local chance = match(ARGV[7], '^~(%d+)$')
+local policy = chance and
+    call('HMGET', key .. ':conf', 'retry', 'retrymax', 'backoff', 'jitter')
+local function wait_of(entry, i)
+    if not chance then
+        return tonumber(ARGV[7])
+    end
+    local ms, longest = tonumber(policy[1]) or 1000, tonumber(policy[2]) or 60000
+    ms = policy[3] == '2' and ms or ms * 2 ^ (receives(entry) - 1)
+    ms = ms < longest and ms or longest
+    if policy[4] ~= '2' then
+        ms = (ms + 1) * ((chance / 1000000 + i * SHARE) % 1)
+    end
+    return math.floor(ms)
+end
+
 -- All that can hold something else is looked at before the first write.
 local right = c.sound
 for i = 9, c.fifo and #ARGV or 0 do
@@ -58,7 +79,7 @@ may(KEYS[1], 'LPUSH RPUSH SET ZADD ZREM ZSCORE' ..
     (c.fifo and ' HDEL HEXISTS LLEN' or ''))
 call('PERSIST', KEYS[1])
 save_clock()
-local till, late = now + tonumber(ARGV[7]), 0
+local last, late, again = now, 0, {}
 local function worn_out(entry)
     return c.max > 0 and receives(entry) >= c.max
 end
@@ -68,7 +89,10 @@ for i = 9, #ARGV do
     local n = 1
     local failed = (how == 'fail' or how == 'wait' or how == 'late') and
                    (sub(m, 1, 1) == 'x' or not worn_out(entry))
-    if how == 'hide' or failed then
+    local ms = (how == 'hide' or failed) and wait_of(entry, i) or 0
+    local till = now + ms
+    last = till > last and till or last
+    if how == 'hide' or ms > 0 then
         -- Should they expire, they do so in this order.
         if not call('ZSCORE', KEYS[1], m) then
             n = 0
@@ -80,6 +104,9 @@ for i = 9, #ARGV do
         else
             local after = i < 1000 and (i - 9) / 1000 or 0.998
             call('ZADD', KEYS[1], 'XX', till + after, m)
+        end
+        if failed and n == 1 then
+            again[#again + 1] = entry
         end
     else
         n = call('ZREM', KEYS[1], m)
@@ -102,7 +129,9 @@ for i = 9, #ARGV do
 end
 if #entries > 0 then
     give_back(queue, c, entries, ARGV[4])
+    note_why(queue, c, how ~= 'free' and entries or {}, ARGV[8])
 end
+note_why(queue, c, again, ARGV[8])
 if #lie > 0 then
     lie_again(queue, c, lie)
     note_why(queue, c, lie, ARGV[8])
@@ -113,14 +142,13 @@ end
 if late > 0 then
     try('HINCRBY', key .. ':stat', 'back', late)
     try('HINCRBY', key .. ':stat', 'late', late)
-elseif how == 'wait' and #worn == 0 then
-    try('HSET', key .. ':stat', 'wait', till)
+elseif how == 'wait' and last > now then
+    try('HSET', key .. ':stat', 'wait', last)
 end
 -- A pool that found it busy put it off.
 local turn = how ~= 'hide' and try('ZSCORE', base .. 'work', queue)
 if type(turn) == 'string' and tonumber(turn) > now then
-    call('ZADD', base .. 'work', 'XX', how == 'wait' and #worn == 0 and till or
-         now, queue)
+    call('ZADD', base .. 'work', 'XX', how == 'wait' and last or now, queue)
 end
 if ARGV[2] ~= '' and bad < #out then
     call('SET', base .. 's:' .. ARGV[2], ARGV[3] .. ' ' ..

@@ -129,6 +129,7 @@ local function pick(room)
         for i = 1, #old do
             local _, id = parts(old[i], fifo)
             call('HDEL', key .. ':body', id)
+            try('HDEL', key .. ':why', id)
         end
         call('HINCRBY', stat, 'expired', #old)
     end

@@ -20,12 +20,12 @@ local kept, was = both[1], both[2]
 --        [-1] no such queue
 --
 -- ready -> in flight, dead (too many receives) or dropped (too old); dead ->
--- in flight.  All members of a call have one score and end by lane and number:
+-- in flight.  A queue that is paused has nothing, but for its dead letters.  All members of a call have one score and end by lane and number:
 -- whoever asks again with the same finds what he was given, and gets nothing
 -- else.
 --
--- The usual case, no fifo and nothing special, is plain code at the end; it
--- writes once it has read all it needs.  An answer has a bound of bytes, too:
+-- The usual case, no fifo and nothing special, none received too often, is plain
+-- code at the end; it writes once it has read all it needs.  An answer has a bound of bytes, too:
 -- there may be more than came with it.  Redis refuses ZADD at maxmemory unless
 -- something was written before: then a PERSIST, which changes nothing, is.
 local queue = ARGV[1]
@@ -33,20 +33,20 @@ local key = base .. queue
 --#include "queue/usual.lua"
 local MOST = 1000 -- LEAT_QUEUE_BATCH
 local max, dead, how = tonumber(ARGV[5]), ARGV[8] == '1', ARGV[4]
-local most, ttl, fifo, log = 0, 0, false, false
+local ttl, fifo, log, paused = 0, false, false, false
 if max > MOST or tonumber(ARGV[7]) > MOST then
     return redis.error_reply('ERR more than one call may have')
 end
 local ROOM = 33554432
 if not hide then
     local conf = call('HMGET', key .. ':conf', 'created', 'gone', 'hide',
-                      'receives', 'ttl', 'fifo', 'events', 'max')
+                      'receives', 'ttl', 'fifo', 'events', 'max', 'paused')
     if not conf[1] or conf[2] then
         return { -1 }
     end
     hide, most, ttl = tonumber(conf[3]), tonumber(conf[4]), tonumber(conf[5])
     fifo, log = conf[6] == '1', conf[7] == '1'
-    limit = tonumber(conf[8])
+    limit, paused = tonumber(conf[8]), conf[9]
 end
 if ARGV[6] ~= '0' then
     hide = tonumber(ARGV[6])
@@ -68,6 +68,10 @@ if done then
     return out
 end
 
+if paused and not dead then
+    return { 0, hide }
+end
+
 -- Numbers are dear as arguments: where they are known as strings, as such.
 local got = call('LRANGE', list, '0', format('%d', max - 1))
 if #got == 0 then
@@ -83,37 +87,41 @@ if #got == 0 then
         return left and { 2, left } or { 0, hide }
     end
 end
-local spread, moved = false, false
-local choosy = grouped or (not dead and (ttl > 0 or most > 0))
-if choosy or #got == 0 then
+local some, choosy = #got > 0, grouped or (not dead and ttl > 0)
+if choosy then
+    got = {} -- which pick reads for itself
+end
+--#include "queue/entries.lua"
+if choosy or worn or not some then
+    local spread, moved = false, false
 --#include "queue/tell.lua"
 --#include "queue/back.lua"
 --#include "queue/pick.lua"
-    if #got == 0 then
+    if not some then
         -- What would fail afterwards fails before.
         call('HLEN', key .. ':body')
         call('HLEN', stat)
         -- And what fails all the same is not said with the answer to this,
         -- which changed something, but to who asks again.
         moved = expire(ARGV[7], ARGV[4]) > 0 and with_told({ 1, hide })
-        got = call('LRANGE', list, 0, max - 1)
+        some = call('LLEN', list) > 0
     end
-    if #got == 0 then
+    if not some then
         local left = next_due()
         return with_told(left < 0 and { 0, hide } or { 2, left })
-    elseif choosy then
-        local good, out = pcall(pick, max * limit > ROOM and ROOM)
-        if not good then -- before it wrote; a text would lose its first word
-            return moved or error(type(out) == 'table' and out or { err = out })
-        end
-        if call('LLEN', list) == 0 then
-            try('ZREM', base .. 'work', queue)
-        end
-        return out
+    elseif dead then
+        return moved -- they are there now, for who asks again
     end
+    local good, out = pcall(pick, max * limit > ROOM and ROOM)
+    if not good then -- before it wrote; a text would lose its first word
+        return moved or error(type(out) == 'table' and out or { err = out })
+    end
+    if call('LLEN', list) == 0 then
+        try('ZREM', base .. 'work', queue)
+    end
+    return out
 end
 
---#include "queue/entries.lua"
 local bodies, all = nil, #got
 if all * limit <= ROOM then
     bodies = call('HMGET', key .. ':body', unpack(ids))
@@ -146,11 +154,9 @@ for i = 11, n do
 end
 if n > 0 then
     local r = try('ZADD', KEYS[1], unpack(out, 2, 2 * n + 1))
-    if type(r) == 'table' and not moved then
+    if type(r) == 'table' then
         call('PERSIST', KEYS[1])
         call('ZADD', KEYS[1], unpack(out, 2, 2 * n + 1))
-    elseif type(r) == 'table' then
-        return moved
     end
     local count = dead and 'drecv' or 'recv'
     r = try('HINCRBY', stat, count, n == max and ARGV[5] or n)
@@ -182,7 +188,7 @@ if n > 0 then
         elseif failed > 2 then
             call('DEL', lane)
         end
-        return moved or r
+        return r
     end
 elseif seen > 0 then
     call('LTRIM', list, seen, '-1')
