@@ -47,11 +47,11 @@ typedef struct working {
     cli *c;
     char **program;
     int64_t max_ms, retry_ms; /* -1: as the queue says */
-    const char *stream; /* whose messages they are; NULL: of queues */
-    leat_retry retry;   /* of a stream                              */
-    printer *printer;   /* of a stream, without a program           */
-    int trouble;        /* of printing: an exit code that ends us   */
-    gate gate;          /* its lock is the printer's, too           */
+    const char *stream;       /* whose messages they are; NULL: of queues */
+    leat_retry retry;         /* of a stream                              */
+    printer *printer;         /* of a stream, without a program           */
+    int trouble;              /* of printing: an exit code that ends us   */
+    gate gate;                /* its lock is the printer's, too           */
     atomic_llong acked, back, rejected;
     leat_error away; /* the server, when we ended for lack of work */
 } working;

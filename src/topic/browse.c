@@ -51,7 +51,7 @@ typedef struct part {
 
 struct leat_browse {
     leat_client *client;
-    char *stream; /* a plain one, and its only part; NULL: a topic's */
+    char *stream;         /* a plain one, and its only part; NULL: a topic's */
     leat__topic_at topic; /* its name is ours */
     char *name;
     char prefix[LEAT__PREFIX_MAX + 1];

@@ -506,7 +506,7 @@ def pending_messages_are_listed_in_pages(b):
 def a_topic_tells_its_size_and_rate(b):
     b.topic(partitions=2, lines=20)
     b.server.call("XADD", "leat:{orders/1}:dlq", "*", "g", "x")
-    b.server.call("ZADD", "leat:{orders/0}:later", 1, "x")
+    b.server.call("ZADD", "leat:{orders/0}:later", 10 ** 14, "x")
     info = b.json("topic", "info", "orders")
     assert info["bytes"] > 20 and info["rate"] > 0, info
     equal((info["dead"], info["delayed"]), (1, 1))
