@@ -124,7 +124,7 @@ typedef struct pool_source {
     leat_source base;
     leat_client *client; /* borrowed */
     leat_pool_opts opts; /* with the defaults filled in */
-    char prefix[LEAT__PREFIX_MAX + 1];
+    char prefix[LEAT__QUEUE_PREFIX_MAX + 1];
     const char *events;      /* as tell.lua has it */
     leat__key heard;         /* a pattern of their channels, or "" */
     _Atomic int64_t deaf_ns; /* nobody hears any, it is believed until then */

@@ -40,6 +40,12 @@ leat_queue_batch *leat__batch_none(leat_error *err)
     return leat__zalloc(sizeof(leat_queue_batch), err);
 }
 
+void leat__batch_until(leat_queue_batch *b, int64_t deadline_ms)
+{
+    for (size_t i = 0; i < b->n; i++)
+        b->items[i].deadline_ms = deadline_ms;
+}
+
 /* A message that is none: its bytes as a header, and why. */
 static leat_code keep_raw(leat_queue_batch *b, size_t i, leat_bytes value,
                           const leat_error *why, leat_error *err)

@@ -67,9 +67,13 @@ leat_code leat_queue_requeue_expired_once(leat_queue *q, int max, int64_t *n,
     if (rc != LEAT_OK)
         return rc;
     max = max == 0 || max > STEP ? STEP : max;
-    leat_bytes args[] = { leat__arg_int(number, max), leat_str(q->events),
-                          leat_str(""), leat_str("0"), leat_str("1") };
-    rc = leat__queue_ask(q, q->profile->expire, args, 5, NULL, 0, read_pair, &p,
+    leat_bytes args[] = { leat__arg_int(number, max),
+                          leat_str(q->events),
+                          leat_str(""),
+                          leat_str("0"),
+                          leat_str("1"),
+                          leat_str(q->prefix) };
+    rc = leat__queue_ask(q, q->profile->expire, args, 6, NULL, 0, read_pair, &p,
                          err);
     if (n)
         *n = p.a;

@@ -67,7 +67,7 @@ struct leat_queue {
     leat_client *client; /* borrowed */
     const queue_profile *profile;
     char *name;
-    char prefix[LEAT__PREFIX_MAX + 1];
+    char prefix[LEAT__QUEUE_PREFIX_MAX + 1];
     leat_queue_opts opts; /* the handle's own part                     */
     leat__key due;        /* the key of every script                   */
     unsigned forks;
@@ -208,6 +208,9 @@ leat_queue_batch *leat__batch_read_as(const queue_profile *p,
                                       const leat_reply *r, bool fifo, bool dead,
                                       leat_error *err);
 leat_queue_batch *leat__batch_none(leat_error *err);
+
+/* They are visible again then. */
+void leat__batch_until(leat_queue_batch *b, int64_t deadline_ms);
 
 /* ---- receive.c -------------------------------------------------------- */
 

@@ -172,6 +172,12 @@ static leat_code add_body(leat__buf *b, leat_bytes body, leat_error *err)
     return LEAT_OK;
 }
 
+size_t leat__owl_size(const leat_msg *m, size_t packed)
+{
+    size_t attrs = packed - HEAD - leat__base64_encoded(m->body.n);
+    return m->body.n > attrs ? m->body.n : attrs;
+}
+
 leat_code leat__owl_pack(leat__buf *b, leat_fields *f, const leat_msg *m,
                          leat_error *err)
 {

@@ -16,9 +16,10 @@
 #include "base/buf.h"
 #include <leat/queue.h>
 
-/* As queue_profile.check_send, pack and unpack say. */
+/* As queue_profile.check_send, size, pack and unpack say. */
 leat_code leat__owl_check_send(const leat_msg *m, const leat_queue_send_opts *o,
                                leat_error *err);
+size_t leat__owl_size(const leat_msg *m, size_t packed);
 leat_code leat__owl_pack(leat__buf *b, leat_fields *f, const leat_msg *m,
                          leat_error *err);
 leat_code leat__owl_unpack(leat_bytes member, leat_bytes value, bool fifo,

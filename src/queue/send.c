@@ -120,11 +120,14 @@ static leat_code prepare(sending *s, size_t i, parcel *p, leat_error *err)
     if (rc == LEAT_OK)
         rc = profile->pack(&s->values, s->fields, &m, err);
     p->size = s->values.n - p->at;
-    if (rc == LEAT_OK && p->size > s->max)
+    if (rc != LEAT_OK)
+        return rc;
+    size_t size = profile->size ? profile->size(&m, p->size) : p->size;
+    if (size > s->max)
         rc = leat__fail(err, LEAT_ETOOBIG,
                         "a message of %zu bytes is over the %zu that queue "
                         "'%s' takes",
-                        p->size, s->max, s->q->name);
+                        size, s->max, s->q->name);
     return rc;
 }
 

@@ -85,12 +85,12 @@ static leat_code publish_all(leat_conn *conn, const queue_profile *p,
                              const char *prefix, leat_bytes told)
 {
     leat__key near, far;
-    char name[LEAT_NAME_MAX + 1];
+    char name[LEAT__QUEUE_NAME_MAX + 1];
     leat_code rc = LEAT_OK;
     leat__key_put(&far, "%s:events", prefix);
     for (size_t at = 0; rc == LEAT_OK && at < told.n;) {
         leat_bytes queue = next_text(told, &at), event = next_text(told, &at);
-        size_t n = queue.n < LEAT_NAME_MAX ? queue.n : LEAT_NAME_MAX;
+        size_t n = queue.n < sizeof name ? queue.n : sizeof name - 1;
         memcpy(name, queue.p, n);
         name[n] = '\0';
         p->key(&near, prefix, name, "events");
