@@ -360,8 +360,8 @@ static bool list(cli *c, leat_client *client, output *out, int *code)
 {
     names n = { 0 };
     leat_error err = { 0 };
-    leat_code got = leat_queue_list(client, value_text(c, "namespace"),
-                                    add_name, &n, &err);
+    leat_queue_opts o = queue_opts(c);
+    leat_code got = leat_queue_list_of(client, &o, add_name, &n, &err);
     if (got != LEAT_OK)
         *code = fail_with("queue ls", &err, NULL);
     bool over = got != LEAT_OK;

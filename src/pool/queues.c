@@ -40,6 +40,7 @@ pool_queue *leat__pool_queue_locked(pool_source *s, leat_bytes name,
     q->weight = weight_of(s, name);
     q->burst = q->weight;
     q->used_ns = leat__now_ns();
+    q->look_ns = INT64_MAX;
     leat__list_push(&s->used, &q->link);
     return q;
 }

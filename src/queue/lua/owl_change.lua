@@ -18,7 +18,8 @@ if #ARGV > 8 + MOST then
     return redis.error_reply('ERR more than one call may have')
 end
 local what, bad = ARGV[6], 0
-local hiding = what == 'hide' or what == 'fail'
+local hiding = what == 'hide' or what == 'fail' or what == 'wait' or
+    what == 'late'
 local out, back, worn, lie = {}, {}, {}, {}
 if done then
     for i = 9, done == '' and 0 or #ARGV do
