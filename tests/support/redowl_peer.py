@@ -216,4 +216,5 @@ def main():
             peer.left = None
 
 
-main()
+if __name__ == "__main__":
+    main()
