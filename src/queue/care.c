@@ -67,6 +67,12 @@ leat_code leat_queue_requeue_expired_once(leat_queue *q, int max, int64_t *n,
     if (rc != LEAT_OK)
         return rc;
     max = max == 0 || max > STEP ? STEP : max;
+    if (q->apart) {
+        rc = leat__apart_expire(q, max, &p.a, err);
+        if (n)
+            *n = p.a;
+        return rc;
+    }
     leat_bytes args[] = { leat__arg_int(number, max),
                           leat_str(q->events),
                           leat_str(""),
@@ -133,7 +139,9 @@ leat_code leat_queue_redrive(leat_queue *q, const leat_redrive_opts *opts,
     leat_redrive_opts o = opts ? *opts : (leat_redrive_opts){ 0 };
     leat_queue_stats st;
     int64_t done = 0, start = leat__now_ns();
-    leat_code rc = get_figures(q, true, &st, err);
+    leat_code rc = leat__queue_whole(q, err);
+    if (rc == LEAT_OK)
+        rc = get_figures(q, true, &st, err);
     if (moved)
         *moved = 0;
     if (rc == LEAT_OK && (o.max < 0 || o.rate < 0))
@@ -227,6 +235,8 @@ leat_code leat_queue_purge(leat_queue *q, bool dead, int64_t *dropped,
     leat_queue_stats st;
     memcpy(d.who, q->who, sizeof d.who);
     leat_code rc = leat__queue_own(q, err);
+    if (rc == LEAT_OK)
+        rc = leat__queue_whole(q, err);
     if (rc == LEAT_OK)
         rc = drop_due(&d, dead ? "2" : "0", err);
     if (rc == LEAT_OK)
@@ -398,7 +408,9 @@ static leat_code get_figures(leat_queue *q, bool same, leat_queue_stats *out,
     leat_bytes name = leat_str(q->name);
     *out = (leat_queue_stats){ .oldest_ms = -1 };
     leat_code rc = leat__queue_own(q, err);
-    if (rc == LEAT_OK)
+    if (rc == LEAT_OK && q->apart)
+        rc = leat__apart_stats(q, out, err);
+    else if (rc == LEAT_OK)
         rc = leat__queue_ask(q, q->profile->stats, &name, 1, NULL, 0,
                              read_stats, &f, err);
     if (rc == LEAT_OK && same && f.other)

@@ -339,6 +339,8 @@ static leat_queue *queue_new(leat_client *c, const char *name,
     q->opts.dead_queue = NULL;
     q->events = events_of(o, c);
     q->profile->home(&q->due, q->prefix, name);
+    q->apart = q->profile->shard && leat__client_clustered(c) &&
+               leat__queue_one_slot(&q->due, name, NULL) != LEAT_OK;
     q->name = leat__strdup(name, err);
     if (!q->name || leat__queue_meters(q, err) != LEAT_OK) {
         leat_queue_close(q);
@@ -347,17 +349,27 @@ static leat_queue *queue_new(leat_client *c, const char *name,
     return q;
 }
 
+/* What a queue cannot have whose keys are in different slots. */
+static leat_code check_apart(const leat_queue *q, const leat_queue_opts *o,
+                             leat_error *err)
+{
+    return o->max_receives > 0 || o->delay_ms > 0 ? leat__queue_whole(q, err)
+                                                  : LEAT_OK;
+}
+
 leat_queue *leat_queue_open(leat_client *c, const char *name,
                             const leat_queue_opts *opts, leat_error *err)
 {
     leat_queue_opts o = opts ? *opts : (leat_queue_opts){ 0 };
-    if (leat__queue_check_on(c, name, &o, err) != LEAT_OK ||
+    if (leat__queue_check(name, &o, err) != LEAT_OK ||
         check_numbers(&o, 0, leat__queue_profile(o.profile), err) != LEAT_OK ||
         check_dead_queue(name, o.dead_queue, err) != LEAT_OK)
         return NULL;
     leat_queue *q = queue_new(c, name, &o, err);
-    if (q && (find_or_make(q, &o, err) != LEAT_OK ||
-              (!o.no_reaper && leat__reaper_join(q, err) != LEAT_OK))) {
+    if (q &&
+        (check_apart(q, &o, err) != LEAT_OK ||
+         find_or_make(q, &o, err) != LEAT_OK ||
+         (!o.no_reaper && !q->apart && leat__reaper_join(q, err) != LEAT_OK))) {
         leat_queue_close(q);
         return NULL;
     }
@@ -373,6 +385,8 @@ leat_code leat_queue_alter(leat_queue *q, const leat_queue_opts *opts,
         rc = check_numbers(opts, -1, q->profile, err);
     if (rc == LEAT_OK && !q->profile->kept) {
         rc = q->profile->check(NULL, opts, err);
+        if (rc == LEAT_OK)
+            rc = check_apart(q, opts, err);
         if (rc == LEAT_OK)
             set_own(q, opts, false);
         return rc;

@@ -62,6 +62,17 @@ static int64_t own_settings(leat_queue *q, int64_t visibility_ms, int *most)
     return visibility_ms;
 }
 
+static leat_code take_apart(taking *t, int max, int64_t ms, leat_error *err)
+{
+    leat_error e = { 0 };
+    t->asked_ns = leat__now_ns();
+    t->hidden_ms = ms;
+    t->batch = leat__apart_take(t->q, max, ms, &e);
+    if (!t->batch && err)
+        *err = e;
+    return t->batch ? LEAT_OK : e.code;
+}
+
 static leat_code take_once(taking *t, const leat_receive_opts *o,
                            leat_error *err)
 {
@@ -72,6 +83,8 @@ static leat_code take_once(taking *t, const leat_receive_opts *o,
     bool reaps = !q->opts.no_reaper || !q->profile->kept;
     int most;
     int64_t ms = own_settings(q, o->visibility_ms, &most);
+    if (q->apart && !o->dead)
+        return take_apart(t, o->max, ms, err);
     queue_line line = o->dead ? QUEUE_TAKE_DEAD : QUEUE_TAKE;
     queue_lane *lane = leat__lane_take_for(q, line, o->max, err);
     if (!lane)

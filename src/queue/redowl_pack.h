@@ -26,4 +26,12 @@ leat_code leat__owl_unpack(leat_bytes member, leat_bytes value, bool fifo,
                            leat_fields *f, leat_queue_item *it,
                            leat_error *err);
 
+/* What was packed, in its parts; false: it is none. */
+bool leat__owl_parts(leat_bytes packed, leat_bytes *attrs, leat_bytes *body);
+
+/* An event as redowl writes it; rc -1: it has none. */
+leat_code leat__owl_event(leat__buf *b, const char *type, leat_bytes queue,
+                          leat_bytes id, int64_t at_ms, int64_t rc,
+                          leat_error *err);
+
 #endif

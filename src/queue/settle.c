@@ -190,6 +190,26 @@ static void tell_all(leat_code *outcome, size_t n, leat_code rc)
         outcome[i] = rc;
 }
 
+/* Without scripts, one by one. */
+static leat_code settle_apart(leat_queue *q, const queue_order *o,
+                              const leat_bytes *receipts, size_t n,
+                              leat_code *outcome, leat_error *err)
+{
+    leat_code first = LEAT_OK;
+    for (size_t i = 0; i < n; i++) {
+        leat_error e;
+        leat_code rc = leat__apart_settle(q, o, receipts[i], &e);
+        if (outcome)
+            outcome[i] = rc;
+        if (rc == LEAT_OK || first != LEAT_OK)
+            continue;
+        first = rc;
+        if (err)
+            *err = e;
+    }
+    return first;
+}
+
 /* To hide twice is as good as once, and so is an ack by a receipt that tells
  * the message; the rest is done once: see change.lua, owl_ack.lua. */
 static leat_code one_lot(leat_queue *q, const queue_order *o,
@@ -228,6 +248,8 @@ leat_code leat__queue_settle(leat_queue *q, const queue_order *o,
         tell_all(outcome, n, rc);
     if (rc != LEAT_OK || n == 0)
         return rc;
+    if (q->apart && (o->ack || o->how != QUEUE_BURY))
+        return settle_apart(q, o, receipts, n, outcome, err);
     size_t most = q->fifo ? LEAT__QUEUE_LOT : LEAT_QUEUE_BATCH;
     size_t lot = n < most ? n : most;
     leat_bytes *args = leat__calloc(HEAD + EACH * lot, sizeof *args, err);
