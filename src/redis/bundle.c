@@ -499,6 +499,25 @@ leat_code leat__bundle_send(leat_conn *c, const leat_bytes *argv, size_t n,
     return start(b, k, err);
 }
 
+leat_code leat__bundle_send_to(leat_conn *c, leat_bytes key,
+                               const leat_bytes *argv, size_t n,
+                               const leat_send_opts *opts, leat_error *err)
+{
+    leat__bundle *b = c->bundle;
+    size_t size;
+    leat_code rc = leat__bundle_ready(c, err);
+    if (rc == LEAT_OK)
+        rc = leat__conn_command_size(argv, n, &size, err);
+    if (rc != LEAT_OK)
+        return rc;
+    leat__routed *k = routed_new(b, size, (int)leat__crc16_slot(key), opts,
+                                 err);
+    if (!k)
+        return LEAT_ENOMEM;
+    leat__resp_command(k->bytes, argv, n);
+    return start(b, k, err);
+}
+
 /* EVALSHA sha numkeys keys args; the words behind the second are kept for
  * EVAL. */
 static leat__routed *script_new(leat__bundle *b, const leat__script *s,

@@ -267,6 +267,112 @@ static void a_pool_finds_the_queues_of_all_nodes(void **state)
     leat_queue_close(other);
 }
 
+/* ---- events ----------------------------------------------------------- */
+
+enum { EVENTS = 300, SPREAD = 9, HELD = 4 /* connections, by turns */ };
+
+typedef struct ears {
+    pthread_mutex_t lock;
+    char ids[EVENTS][64];
+    int n;
+} ears;
+
+static void listen_in(void *arg, const leat_queue_event *e, bool missed)
+{
+    ears *x = arg;
+    (void)missed;
+    pthread_mutex_lock(&x->lock);
+    if (x->n < EVENTS && strcmp(e->type, "sent") == 0)
+        snprintf(x->ids[x->n++], sizeof x->ids[0], "%.*s", (int)e->message_id.n,
+                 (const char *)e->message_id.p);
+    pthread_mutex_unlock(&x->lock);
+}
+
+static int count_heard(ears *x)
+{
+    pthread_mutex_lock(&x->lock);
+    int n = x->n;
+    pthread_mutex_unlock(&x->lock);
+    return n;
+}
+
+/* How many of the events of queues on all nodes were heard out of order. */
+static int overtaken(leat_queue_profile whose, leat_client *teller)
+{
+    leat_error e = { 0 };
+    static ears x;
+    static char sent[EVENTS][64];
+    leat_queue *q[SPREAD];
+    leat_queue_opts o = { .profile = whose, .event_client = teller };
+    memset(&x, 0, sizeof x);
+    pthread_mutex_init(&x.lock, NULL);
+    for (int i = 0; i < SPREAD; i++) {
+        char name[32];
+        snprintf(name, sizeof name, whose ? "{q%d}" : "q%d", i);
+        q[i] = queue_of(name, &o);
+    }
+    leat_queue_watch *w = leat_queue_watch_open(
+        client, NULL, &(leat_queue_opts){ .profile = whose }, false, listen_in,
+        &x, &e);
+    assert_non_null(w);
+    for (int i = 0; i < EVENTS; i++) {
+        leat_queue_sent s;
+        leat_conn *held[HELD] = { 0 };
+        for (int k = 0; teller && k < i % HELD; k++)
+            held[k] = leat_client_lend(teller, LONG_MS, NULL);
+        must(leat_queue_send(q[i % SPREAD], &(leat_msg){ 0 }, NULL, &s, err));
+        snprintf(sent[i], sizeof sent[0], "%s", s.id);
+        for (int k = 0; teller && k < i % HELD; k++)
+            leat_client_return(teller, held[k]);
+    }
+    wait_until(count_heard(&x) == EVENTS, LONG_MS);
+    leat_queue_watch_close(w);
+    int n = 0;
+    for (int i = 0; i < EVENTS; i++)
+        n += strcmp(sent[i], x.ids[i]) != 0;
+    for (int i = 0; i < SPREAD; i++)
+        leat_queue_close(q[i]);
+    return n;
+}
+
+/* A client whose connections each reached another node first. */
+static leat_client *scattered(void)
+{
+    leat_error e = { 0 };
+    leat_conn *conn[HELD];
+    leat_client *c = open_client(url, NULL);
+    for (int i = 0; i < HELD; i++) {
+        char key[16];
+        for (int k = 0; k < 100; k++) {
+            snprintf(key, sizeof key, "k%d", k);
+            if (cluster_owner(rig, cluster_slot(key), -1) == i % 3)
+                break;
+        }
+        conn[i] = leat_client_lend(c, LONG_MS, &e);
+        assert_non_null(conn[i]);
+        must(leat_conn_call(conn[i], LEAT_ARGS(leat_str("GET"), leat_str(key)),
+                            NULL, NULL, err));
+    }
+    for (int i = 0; i < HELD; i++)
+        leat_client_return(c, conn[i]);
+    return c;
+}
+
+/* Told by the node that has the channel, whichever queue they are of and
+ * whichever connection they go over. */
+static void events_of_one_client_keep_their_order(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        leat_queue_profile p = i ? LEAT_QUEUE_REDOWL : LEAT_QUEUE_NATIVE;
+        print_message("# without an event client %d of %d stand elsewhere\n",
+                      overtaken(p, NULL), EVENTS);
+        leat_client *teller = scattered();
+        assert_int_equal(overtaken(p, teller), 0);
+        leat_client_close(teller);
+    }
+}
+
 /* ---- a slot that moves key by key while it is used --------------------- */
 
 enum { MANY = 2000 };
@@ -361,6 +467,7 @@ int main(void)
         rig_test(every_step_works_with_a_tag),
         rig_test(a_wait_ends_whichever_node_it_is_told_by),
         rig_test(a_pool_finds_the_queues_of_all_nodes),
+        rig_test(events_of_one_client_keep_their_order),
         rig_test(a_queue_moves_with_its_slot_and_loses_nothing),
     };
     rig_opts = (cluster_opts){ .replicas = -1 };
