@@ -2,15 +2,16 @@
  * owl.c: a pool of queues of redowl.
  *
  * There is no index of those that have something to do.  The pool knows of a
- * queue by an event on the channel of its prefix, or because its keys are there:
- * it goes through the keys of the server when it starts, and again FIND_MS after
- * each round, a few pages at a time.  So a backlog from before is found, and
- * what a lost event told of.
+ * queue by an event on the channel of its prefix, or because its keys are
+ * there: it goes through the keys of the server when it starts, and again
+ * FIND_MS after each round, a few pages at a time.  So a backlog from before is
+ * found, and what a lost event told of.
  *
  * Of a queue that is known `look_ns` says when to take of it: at once after an
- * event, after a round that found it and after its last lot; else when something
- * of it that is hidden is due, as an empty answer tells, or every poll_ms while
- * somebody has something of it.  One that has nothing at all is not asked.
+ * event, after a round that found it and after its last lot; else when
+ * something of it that is hidden is due, as an empty answer tells, or every
+ * poll_ms while somebody has something of it.  One that has nothing at all is
+ * not asked.
  *
  * With one worker a queue the server gives out nothing while a message that was
  * received is in flight, to whomever: so its order is kept, beside other pools
@@ -123,8 +124,8 @@ static bool brings_something(const char *type)
            strcmp(type, "dlq_redriven") == 0;
 }
 
-/* On the thread of the watch.  What was missed is found by the next round, which
- * begins at once. */
+/* On the thread of the watch.  What was missed is found by the next round,
+ * which begins at once. */
 static void on_event(void *arg, const leat_queue_event *e, bool missed)
 {
     pool_source *s = arg;

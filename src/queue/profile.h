@@ -53,8 +53,8 @@ typedef struct queue_profile {
     leat_code (*check_send)(const leat_msg *m, const leat_queue_send_opts *o,
                             leat_error *err);
 
-    /* What max_message is compared with: of this message, and its size as it was
-     * packed.  NULL: the latter. */
+    /* What max_message is compared with: of this message, and its size as it
+     * was packed.  NULL: the latter. */
     size_t (*size)(const leat_msg *m, size_t packed);
 
     /* A message as one argument: as leat__queue_pack, the time may be 0. */

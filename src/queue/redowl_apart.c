@@ -14,8 +14,8 @@
  *   expired  LPUSH ready, ZREM inflight, HDEL receipt: two who do it at once
  *            bring it twice
  *
- * Times are by this machine's clock, as redowl's are.  A receive gives back what
- * expired; no reaper does.  Dead letters, delays and what needs them are
+ * Times are by this machine's clock, as redowl's are.  A receive gives back
+ * what expired; no reaper does.  Dead letters, delays and what needs them are
  * refused: a message would have to leave one list for another at once.
  */
 #include "base/mem.h"

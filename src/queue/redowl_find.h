@@ -3,8 +3,8 @@
  *
  * redowl keeps no register: a queue is there while one of its keys is.  So the
  * keys of the server are gone through, a page at a time, of a cluster those of
- * each master.  What is there from the beginning of a round to its end is found,
- * some of it several times.
+ * each master.  What is there from the beginning of a round to its end is
+ * found, some of it several times.
  *
  * Threads: confined.
  */

@@ -2,11 +2,10 @@
  * tell.c: events through another client.
  *
  * The scripts then publish nothing and end their answers by [queue, event,
- * ...].
- * Published to the queue's channel first, then to that of all queues; lost if
- * the other server cannot be reached.  On a cluster through the node that has the
- * channel as a key: from several, some would overtake others.  A copy of them is, for each text, its
- * size and its bytes.
+ * ...].  Published to the queue's channel first, then to that of all queues;
+ * lost if the other server cannot be reached.  On a cluster through the node
+ * that has the channel as a key: from several, some would overtake others.  A
+ * copy of them is, for each text, its size and its bytes.
  */
 #include "base/system.h"
 #include "queue/queue.h"

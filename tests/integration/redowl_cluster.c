@@ -1,6 +1,6 @@
 /*
- * redowl_cluster.c: queues of redowl on a cluster, where only a hash tag keeps the
- * keys of a queue together; those without one, a pool, and events.
+ * redowl_cluster.c: queues of redowl on a cluster, where only a hash tag keeps
+ * the keys of a queue together; those without one, a pool, and events.
  */
 #include "redowl_help.h"
 #include "support/rig.h"
