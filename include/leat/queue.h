@@ -292,7 +292,8 @@ LEAT_API leat_code leat_queue_list(leat_client *c, const char *prefix,
                                    leat_error *err);
 
 /* The same of a profile and a prefix.  redowl keeps no register: all keys of
- * the server are gone through, and a queue is found while it holds something. */
+ * the server are gone through, and a queue is found while it holds
+ * something. */
 LEAT_API leat_code leat_queue_list_of(leat_client *c,
                                       const leat_queue_opts *opts,
                                       leat_queue_name_fn *fn, void *arg,
