@@ -4,7 +4,7 @@
  * There is no index of those that have something to do.  The pool knows of a
  * queue by an event on the channel of its prefix, or because its keys are
  * there: it goes through the keys of the server when it starts, and again
- * FIND_MS after each round, a few pages at a time.  So a backlog from before is
+ * FIND_MS after each round, then a few pages every poll_ms.  So a backlog from before is
  * found, and what a lost event told of.
  *
  * Of a queue that is known `look_ns` says when to take of it: at once after an
@@ -55,6 +55,7 @@ struct pool_owl {
     leat__finder *finder;
     leat_queue_watch *watch;
     uint64_t number;           /* of the last call, of any queue  */
+    atomic_bool calm;          /* a round was over, and nothing missed */
     _Atomic int64_t find_ns;   /* the next pages are read then  */
     bool full_told, slot_told; /* once; with the lock held    */
     owl_turn turns[TURNS];
@@ -129,26 +130,35 @@ static bool brings_something(const char *type)
 static void on_event(void *arg, const leat_queue_event *e, bool missed)
 {
     pool_source *s = arg;
-    if (missed)
+    if (missed) {
+        atomic_store(&s->owl->calm, false);
         atomic_store(&s->owl->find_ns, 0);
+    }
     if (!brings_something(e->type))
         return;
     (void)!learn(s, e->queue, NULL); /* without memory a round finds it */
     leat__waiter_poke(s->waiter);
 }
 
-/* A failure is told by whoever takes next. */
-static void find(pool_source *s)
+/* The first round, and one after events were missed, goes on at once; others
+ * read a few pages every poll_ms, however many keys there are. */
+static leat_code find(pool_source *s, leat_error *err)
 {
     pool_owl *o = s->owl;
     bool over = false;
     if (leat__now_ns() < atomic_load(&o->find_ns))
-        return;
+        return LEAT_OK;
+    bool hurry = !atomic_load(&o->calm);
     atomic_store(&o->find_ns, 0);
-    leat_code rc = leat__finder_step(o->finder, PAGES, on_found, s, &over,
-                                     NULL);
-    if (rc != LEAT_OK || over)
-        atomic_store(&o->find_ns, leat__deadline_ns(FIND_MS));
+    atomic_store(&o->calm, true);
+    leat_code rc = leat__finder_step(o->finder, PAGES, on_found, s, &over, err);
+    if (rc == LEAT_OK && !over && hurry)
+        atomic_store(&o->calm, false);
+    else
+        atomic_store(&o->find_ns, leat__deadline_ns(rc != LEAT_OK || over
+                                                        ? FIND_MS
+                                                        : s->opts.poll_ms));
+    return rc;
 }
 
 /* ---- a turn ----------------------------------------------------------- */
@@ -320,7 +330,7 @@ int leat__owl_take(pool_source *s, size_t queues, leat_delivery **out, int max,
     int n = leat__pool_hand_out(s, out, max);
     if (n > 0)
         return n;
-    find(s);
+    leat_code found = find(s, err);
     size_t calls = collect(s, queues, &crowded), bad = 0;
     int room = max < POOL_TAKE_MAX ? max : POOL_TAKE_MAX;
     for (size_t i = 0; i < calls; i++)
@@ -331,11 +341,11 @@ int leat__owl_take(pool_source *s, size_t queues, leat_delivery **out, int max,
     for (size_t i = 0; i < calls; i++) {
         after_turn(s, &o->turns[i], &o->answers[i]);
         bad += o->answers[i].rc != LEAT_OK && o->answers[i].err.retriable;
-        if (o->answers[i].rc != LEAT_OK && err)
+        if (o->answers[i].rc != LEAT_OK && found == LEAT_OK && err)
             *err = o->answers[i].err;
     }
     n = leat__pool_hand_out(s, out, max);
-    if (n == 0 && calls > 0 && bad == calls)
+    if (n == 0 && (found != LEAT_OK || (calls > 0 && bad == calls)))
         return -1;
     *again_ms = next_look(s);
     return n;

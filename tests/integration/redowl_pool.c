@@ -267,6 +267,24 @@ static void a_stop_gives_back_what_was_not_begun(void **state)
     in_order(6, 4 * EACH);
 }
 
+/* It would find no backlog, and nobody would know. */
+static void a_pool_that_may_not_look_for_queues_says_so(void **state)
+{
+    (void)state;
+    leat_error e = { 0 };
+    leat_pool_stats s = { 0 };
+    redis_do(server, "ACL SETUSER blind on >p ~* &* +@all -scan");
+    leat_client *blind = open_client(
+        url, &(leat_client_opts){ .user = "blind", .password = "p" });
+    leat_pool_opts o = { .profile = LEAT_QUEUE_REDOWL };
+    leat_pool *p = leat_pool_start(blind, handle, &all, &o, &e);
+    assert_non_null(p);
+    wait_until((leat_pool_stats_get(p, &s), s.failed), LONG_MS);
+    assert_code(leat_pool_stop(p, 0, &e), LEAT_EAUTH);
+    leat_client_close(blind);
+    redis_do(server, "ACL DELUSER blind");
+}
+
 /* ---- which there are -------------------------------------------------- */
 
 static void add_name(void *arg, const char *name)
@@ -331,6 +349,7 @@ int main(void)
         pool_test(what_is_delayed_keeps_nobody_back),
         pool_test(several_pools_share_queues_and_keep_their_order),
         pool_test(a_stop_gives_back_what_was_not_begun),
+        pool_test(a_pool_that_may_not_look_for_queues_says_so),
         pool_test(queues_are_listed_while_they_hold_something),
         pool_test(odd_options_are_refused),
     };
