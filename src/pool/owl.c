@@ -4,8 +4,8 @@
  * There is no index of those that have something to do.  The pool knows of a
  * queue by an event on the channel of its prefix, or because its keys are
  * there: it goes through the keys of the server when it starts, and again
- * FIND_MS after each round, then a few pages every poll_ms.  So a backlog from before is
- * found, and what a lost event told of.
+ * FIND_MS after each round, then a few pages every poll_ms.  So a backlog from
+ * before is found, and what a lost event told of.
  *
  * Of a queue that is known `look_ns` says when to take of it: at once after an
  * event, after a round that found it and after its last lot; else when
