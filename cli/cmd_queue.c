@@ -205,6 +205,12 @@ static void get_settings(cli *c, leat_queue_opts *o, int64_t taken)
         o->dead_queue = value_text(c, "dead-queue");
 }
 
+int64_t longest_visibility(cli *c)
+{
+    return is_redowl(c) ? LEAT_REDOWL_VISIBILITY_MAX_MS
+                        : LEAT_VISIBILITY_MAX_MS;
+}
+
 int check_visibility(cli *c)
 {
     const char *text = value_text(c, "visibility");
@@ -212,11 +218,12 @@ int check_visibility(cli *c)
     if (text && ms == 0)
         return fail(EXIT_USAGE, "others would receive it at once",
                     "--visibility: 0 hides nothing");
-    if (ms > LEAT_VISIBILITY_MAX_MS)
+    if (ms > longest_visibility(c))
         return fail(EXIT_USAGE,
                     "what takes longer is hidden again and again: receive "
                     "--exec and pool do so, or leat queue change",
-                    "--visibility: '%s' is over 12 hours", text);
+                    "--visibility: '%s' is over %s", text,
+                    is_redowl(c) ? "10 years" : "12 hours");
     return 0;
 }
 
@@ -410,8 +417,8 @@ static bool list(cli *c, leat_client *client, output *out, int *code)
 {
     names n = { 0 };
     leat_error err = { 0 };
-    leat_code got = leat_queue_list(client, value_text(c, "namespace"),
-                                    add_name, &n, &err);
+    leat_queue_opts o = queue_opts(c);
+    leat_code got = leat_queue_list_of(client, &o, add_name, &n, &err);
     if (got != LEAT_OK)
         *code = fail_with("queue ls", &err, NULL);
     bool over = got != LEAT_OK;

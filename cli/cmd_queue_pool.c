@@ -31,6 +31,8 @@ static int run_pool(cli *c, leat_client *client, working *w)
         .visibility_ms = value_ms(c, "visibility"),
         .retry_ms = w->retry_ms > 0 ? w->retry_ms : 0,
         .go_on = value_on(c, "go-on"),
+        .profile = queue_opts(c).profile,
+        .max_receives = (int)value_count(c, "max-receives"),
         .log = report_logger(),
     };
     leat_pool *p = leat_pool_start(client, working_handle, w, &o, &err);
@@ -56,6 +58,9 @@ static int check_words(cli *c)
         return fail(EXIT_USAGE, NULL, "--workers is at most %d", MAX_PROGRAMS);
     if (value_count(c, "min-workers") > value_count(c, "workers"))
         return fail(EXIT_USAGE, NULL, "--min-workers is more than --workers");
+    if (value_find(c, "max-receives")->origin == FROM_FLAG && !is_redowl(c))
+        return fail(EXIT_USAGE, "leat queue alter sets it",
+                    "--max-receives is kept with the queue");
     return check_visibility(c);
 }
 

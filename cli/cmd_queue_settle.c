@@ -227,8 +227,9 @@ int run_queue_change(cli *c)
     if (!duration_parse(text, &s.ms))
         return fail(EXIT_USAGE, "30s, 5m; 0 gives it back at once",
                     "'%s' is no time", text);
-    if (s.ms > LEAT_VISIBILITY_MAX_MS)
-        return fail(EXIT_USAGE, NULL, "'%s' is over 12 hours", text);
+    if (s.ms > longest_visibility(c))
+        return fail(EXIT_USAGE, NULL, "'%s' is over %s", text,
+                    is_redowl(c) ? "10 years" : "12 hours");
     if (s.ms == 0)
         s.done = "given back";
     return settle(&s, c->arg_count - 1);

@@ -134,7 +134,7 @@ static const option queue_alter_options[] = {
     { 0 },
 };
 
-static const option queue_ls_options[] = { NAMESPACE, WATCH_OPTIONS, { 0 } };
+static const option queue_ls_options[] = { WHOSE, WATCH_OPTIONS, { 0 } };
 static const option queue_pause_options[] = { NAMESPACE, { 0 } };
 
 static const option queue_stats_options[] = {
@@ -254,7 +254,7 @@ static const option queue_watch_options[] = {
 };
 
 static const option queue_pool_options[] = {
-    NAMESPACE,
+    WHOSE,
     PROGRAM,
     { "workers", 'c', VALUE_COUNT, "N", "10", NULL, false, false,
       "How many programs run at once." },
@@ -266,6 +266,9 @@ static const option queue_pool_options[] = {
     TIME("visibility", NULL,
          "Hide what is received so long, instead of as long as its queue "
          "says."),
+    { "max-receives", 'r', VALUE_NUMBER, "N", NULL, NULL, false, false,
+      "With --profile redowl: a message that was received so often is a dead "
+      "letter; 0, the default: never.  Other queues have their own." },
     SWITCH("go-on", "A queue does not wait for a message whose program failed: "
                     "those behind it overtake it."),
     COUNT_OPTION(NULL, "End after this many messages."),
@@ -430,7 +433,9 @@ const command queue_commands[] = {
       .summary = "list the queues",
       .text = "With what is visible (ready to be received), delayed, in "
               "flight (received and not settled) and dead, and the age of the "
-              "oldest visible message.",
+              "oldest visible message.  With --profile redowl all keys of the "
+              "server are gone through, and a queue is listed while it holds "
+              "something.",
       .options = queue_ls_options,
       .examples = queue_ls_examples,
       .run = run_queue_ls,
@@ -678,7 +683,10 @@ const command queue_commands[] = {
               "handled in order, one at a time; queues beside each other, "
               "each in its turn.  Any number of pools share the work.  The "
               "program is run, and its exit code means, as with 'leat queue "
-              "receive --exec'.",
+              "receive --exec'.  With --profile redowl they are those of "
+              "redowl: a pool hears of them by their events, and goes through "
+              "the keys of the server when it starts and again 5s after each "
+              "time.",
       .options = queue_pool_options,
       .examples = queue_pool_examples,
       .run = run_queue_pool,

@@ -28,6 +28,9 @@ void opened_close(cli *c, opened *q);
 int queue_fail(cli *c, leat_client *client, const char *name,
                const leat_error *err);
 
+/* For so long a message may be hidden, in ms. */
+int64_t longest_visibility(cli *c);
+
 /* --visibility is a time that can be: 0, or an exit code. */
 int check_visibility(cli *c);
 

@@ -4,7 +4,9 @@
  * A pool runs one handler for every queue under a prefix: those that are there,
  * those that other processes make later, and what was sent before it started.
  * The queues with something to do stand in an index that sending keeps, so that
- * a pool asks for work and never looks through queues.
+ * a pool asks for work and never looks through queues.  Queues of redowl have
+ * none: a pool hears of them by their events, and goes through the keys of the
+ * server when it starts and then again and again.
  *
  *   static leat_verdict play(leat_ctx *x, void *arg)
  *   {
@@ -39,14 +41,15 @@ typedef struct leat_pool leat_pool;
 typedef int leat_pool_weight_fn(void *arg, leat_bytes queue);
 
 typedef struct leat_pool_opts {
-    const char *prefix; /* of the queues' keys; NULL: "leat"                */
+    const char *prefix; /* of the queues' keys; NULL: "leat", or "redowl"   */
     int workers;        /* handlers at once; 0: 10                          */
     int min_workers;    /* threads kept when there is nothing to do; 0: 0   */
     int queue_workers;  /* of one queue at once, in all pools; 0: 1, and    */
                         /* its order is kept                                */
     int64_t visibility_ms;     /* 0: each queue's                           */
     int64_t retry_ms;          /* a message that was not acknowledged comes */
-                               /* again after so long; 0: as its queue says */
+                               /* again after so long; 0: as its queue says, */
+                               /* of redowl 1 s                             */
     bool go_on;                /* its queue does not wait for it            */
     int64_t max_processing_ms; /* as of leat_run_opts                       */
     int64_t drain_ms;
@@ -60,6 +63,9 @@ typedef struct leat_pool_opts {
     leat_logger log;
     leat_metrics *metrics; /* borrowed; NULL: none                          */
     bool no_events;        /* publish none of what it does                  */
+    leat_queue_profile profile; /* of the queues: see docs/redowl.md        */
+    int max_receives;           /* of redowl: then to the dead letters;     */
+                                /* 0: never.  Others have their own         */
 } leat_pool_opts;
 
 /* Start.  LEAT_NACK and leat_ctx_fail give a message back after retry_ms,

@@ -41,8 +41,13 @@ LEAT_BEGIN
 enum {
     LEAT_QUEUE_BATCH = 1000, /* messages in one call           */
     LEAT_VISIBILITY_MAX_MS = 12 * 3600 * 1000,
-    LEAT_RECEIPT_MAX = 512 /* bytes of a receipt             */
+    LEAT_RECEIPT_MAX = 512,      /* bytes of a receipt             */
+    LEAT_REDOWL_NAME_MAX = 512,  /* of a queue of redowl, in bytes */
+    LEAT_REDOWL_PREFIX_MAX = 128 /* of its keys                    */
 };
+
+/* Of a queue of redowl: ten years. */
+#define LEAT_REDOWL_VISIBILITY_MAX_MS INT64_C(315360000000)
 
 typedef struct leat_queue leat_queue;
 
@@ -65,7 +70,8 @@ typedef struct leat_queue_opts {
                             /* never; -1: never                              */
     int64_t delay_ms;       /* hidden after a send; 0: none                  */
     int64_t ttl_ms;         /* dropped, and counted, when older; 0: never    */
-    size_t max_message;     /* bytes of an encoded message; 0: 1 MiB         */
+    size_t max_message;     /* bytes of an encoded message; 0: 1 MiB; of     */
+                            /* redowl of the body; 0: 64 MiB                 */
     bool fifo;              /* strict order in each message group            */
     bool content_dedup;     /* the body's hash is the dedup id               */
     int64_t dedup_ms;       /* how long an id is remembered; 0: 5 min        */
@@ -74,7 +80,8 @@ typedef struct leat_queue_opts {
 
     bool no_reaper;      /* this handle gives back nothing that expired or */
                          /* was delayed, not even to a receive that waits: */
-                         /* others do, or leat_queue_requeue_expired_once  */
+                         /* others do, or leat_queue_requeue_expired_once; */
+                         /* of redowl each receive does, as redowl's does  */
     bool no_events;      /* publish none                                  */
     bool durable_events; /* also in a capped stream                       */
     leat_client *event_client; /* borrowed; NULL: the same                  */
@@ -155,6 +162,8 @@ typedef struct leat_queue_item {
     const leat_error *error; /* why it could not be decoded; NULL: it could  */
     leat_bytes reason; /* of a dead letter: why it failed last, or was       */
                        /* rejected; empty: nobody said                       */
+    int64_t deadline_ms; /* it is visible again then, or a little later, */
+                         /* by this machine's clock; 0: of a peek        */
 } leat_queue_item;
 
 typedef struct leat_queue_batch leat_queue_batch;
@@ -180,7 +189,8 @@ LEAT_API void leat_queue_batch_free(leat_queue_batch *b);
 LEAT_API void leat_queue_interrupt(leat_queue *q);
 
 /* The message is done.  LEAT_ESTALE: it is no longer this receipt's;
- * LEAT_EINVAL: no receipt, or another queue's. */
+ * LEAT_EINVAL: no receipt, or another queue's.  Of redowl all that is not blank
+ * may be a receipt, and one that nobody gave is stale. */
 LEAT_API leat_code leat_queue_ack(leat_queue *q, leat_bytes receipt,
                                   leat_error *err);
 
@@ -190,7 +200,16 @@ LEAT_API leat_code leat_queue_ack_batch(leat_queue *q,
                                         const leat_bytes *receipts, size_t n,
                                         leat_code *outcome, leat_error *err);
 
-/* Hide it for ms from now; 0 gives it back at once. */
+/* Can this be a receipt of the queue?  LEAT_EINVAL says why not: so a call that
+ * was refused with LEAT_EINVAL though it can was given a wrong time. */
+LEAT_API leat_code leat_queue_receipt_check(const leat_queue *q,
+                                            leat_bytes receipt,
+                                            leat_error *err);
+
+/* Hide it for ms from now; 0 gives it back at once.  LEAT_EINVAL of a time that
+ * cannot be: nothing was changed.  Of redowl ms may be negative: its time is
+ * over, and it comes back when somebody next looks for what expired; until then
+ * its receipt is good. */
 LEAT_API leat_code leat_queue_change_visibility(leat_queue *q,
                                                 leat_bytes receipt, int64_t ms,
                                                 leat_error *err);
@@ -297,6 +316,14 @@ typedef void leat_queue_name_fn(void *arg, const char *name);
 LEAT_API leat_code leat_queue_list(leat_client *c, const char *prefix,
                                    leat_queue_name_fn *fn, void *arg,
                                    leat_error *err);
+
+/* The same of a profile and a prefix.  redowl keeps no register: all keys of
+ * the server are gone through, and a queue is found while it holds
+ * something. */
+LEAT_API leat_code leat_queue_list_of(leat_client *c,
+                                      const leat_queue_opts *opts,
+                                      leat_queue_name_fn *fn, void *arg,
+                                      leat_error *err);
 
 /* ---- events ----------------------------------------------------------- */
 

@@ -11,7 +11,7 @@
 
 enum {
     LEAT__PREFIX_MAX = 32,
-    LEAT__KEY_MAX = LEAT__PREFIX_MAX + 2 * LEAT_NAME_MAX + 40
+    LEAT__KEY_MAX = 704 /* two names, or a redowl queue's name and prefix */
 };
 
 typedef struct leat__key {

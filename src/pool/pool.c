@@ -44,21 +44,28 @@ static leat_code check_times(const leat_pool_opts *o, leat_error *err)
         if (all[i].value < all[i].least)
             return leat__fail(err, LEAT_EINVAL, "pool: %s %lld is negative",
                               all[i].name, (long long)all[i].value);
-    if (o->visibility_ms > LEAT_VISIBILITY_MAX_MS ||
-        o->retry_ms > LEAT_VISIBILITY_MAX_MS)
+    int64_t most = leat__queue_profile(o->profile)->hide_max_ms;
+    if (o->visibility_ms > most || o->retry_ms > most)
         return leat__fail(err, LEAT_EINVAL,
                           "pool: visibility_ms %lld and retry_ms %lld: up to "
-                          "the %d of 12 hours",
+                          "the %lld of %lld hours",
                           (long long)o->visibility_ms, (long long)o->retry_ms,
-                          LEAT_VISIBILITY_MAX_MS);
+                          (long long)most, (long long)(most / 3600000));
     return LEAT_OK;
 }
 
 static leat_code check(const leat_pool_opts *o, leat_error *err)
 {
-    leat_code rc = leat__prefix_check(o->prefix, err);
+    leat_queue_opts q = { .prefix = o->prefix, .profile = o->profile };
+    leat_code rc = leat__queue_check("all", &q, err);
     if (rc != LEAT_OK)
         return rc;
+    if (o->max_receives < 0 ||
+        (o->max_receives > 0 && leat__queue_profile(o->profile)->kept))
+        return leat__fail(err, LEAT_EINVAL,
+                          "pool: max_receives %d: it is not negative, and "
+                          "queues that are not redowl's have their own",
+                          o->max_receives);
     if (o->workers < 1 || o->workers > LEAT__RUN_THREADS_MAX)
         return leat__fail(err, LEAT_EINVAL, "pool: %d workers, 1 to %d can be",
                           o->workers, LEAT__RUN_THREADS_MAX);

@@ -4,6 +4,7 @@
  *   pool.c    options, starting, statistics
  *   source.c  a source over all queues of a prefix, for the runner of run/
  *   take.c    asks the shards who waits, and takes
+ *   owl.c     the same of queues of redowl, which it has to find
  *   choose.c  whose turn it is
  *   settle.c  a thread that sends what was settled, many queues in one script
  *   queues.c  what is known of each queue
@@ -36,6 +37,7 @@
 #include "message/source.h"
 #include "pool/choose.h"
 #include "queue/queue.h"
+#include "queue/redowl_find.h"
 #include <leat/pool.h>
 
 enum {
@@ -49,7 +51,8 @@ enum {
     POOL_SLICE_MAX = 64,       /* and where others do                     */
     POOL_SLICE_NS = 2000000,   /* its turn is over then                   */
     POOL_CANDIDATES = 64 * 64, /* that one look tells of, at most         */
-    POOL_LATELY_MS = 100
+    POOL_LATELY_MS = 100,
+    POOL_KNOWN_MAX = 100000 /* queues of redowl that are kept in mind  */
 };
 
 /* What is known of a queue. */
@@ -63,6 +66,9 @@ typedef struct pool_queue {
     uint64_t received, acked, nacked, rejected;
     atomic_int running;
     int64_t used_ns;
+    int64_t look_ns; /* owl.c: take of it then; INT64_MAX: when it is told */
+    uint64_t number; /* of its last call                                  */
+    bool doubt;      /* nobody knows how that ended                       */
     char name[];
 } pool_queue;
 
@@ -119,12 +125,15 @@ typedef struct pool_shard {
 
 typedef struct pool_taking pool_taking;
 typedef struct pool_settling pool_settling;
+typedef struct pool_owl pool_owl;
 
 typedef struct pool_source {
     leat_source base;
     leat_client *client; /* borrowed */
+    const queue_profile *profile;
+    pool_owl *owl;       /* NULL: they are leat's own */
     leat_pool_opts opts; /* with the defaults filled in */
-    char prefix[LEAT__PREFIX_MAX + 1];
+    char prefix[LEAT__QUEUE_PREFIX_MAX + 1];
     const char *events;      /* as tell.lua has it */
     leat__key heard;         /* a pattern of their channels, or "" */
     _Atomic int64_t deaf_ns; /* nobody hears any, it is believed until then */
@@ -204,6 +213,31 @@ void leat__pool_taking_free(pool_taking *t);
  * after so long, at the latest. */
 int leat__pool_take(pool_source *s, size_t queues, leat_delivery **out, int max,
                     int64_t *again_ms, leat_error *err);
+
+/* Out of the lots that are here; how many. */
+int leat__pool_hand_out(pool_source *s, leat_delivery **out, int max);
+
+/* How many of a queue fit into its turn, by its weight; where nobody else waits
+ * its burst, if that is more. */
+int leat__pool_count_for(pool_source *s, leat_bytes name, int slice,
+                         bool crowded);
+
+/* A lot, into the list; it takes the batch, also where it fails. */
+pool_lot *leat__pool_lot_new(pool_source *s, pool_queue *q,
+                             leat_queue_batch *batch, int64_t until_ns,
+                             leat__list *to, leat_error *err);
+
+/* They are ours: their messages can be handed out. */
+void leat__pool_lots_begin(pool_source *s, leat__list *lots);
+
+/* ---- owl.c ------------------------------------------------------------ */
+
+leat_code leat__owl_open(pool_source *s, leat_error *err);
+void leat__owl_close(pool_source *s);
+
+/* As leat__pool_take. */
+int leat__owl_take(pool_source *s, size_t queues, leat_delivery **out, int max,
+                   int64_t *again_ms, leat_error *err);
 
 /* ---- settle.c --------------------------------------------------------- */
 

@@ -23,7 +23,7 @@ pool_queue *leat__pool_queue_locked(pool_source *s, leat_bytes name,
     pool_queue *q = leat__map_get(&s->queues, name);
     if (q)
         return q;
-    if (name.n == 0 || name.n > LEAT_NAME_MAX) {
+    if (name.n == 0 || name.n > LEAT__QUEUE_NAME_MAX) {
         leat__fail(err, LEAT_EPROTO, "a queue's name of %zu bytes", name.n);
         return NULL;
     }
@@ -40,6 +40,7 @@ pool_queue *leat__pool_queue_locked(pool_source *s, leat_bytes name,
     q->weight = weight_of(s, name);
     q->burst = q->weight;
     q->used_ns = leat__now_ns();
+    q->look_ns = INT64_MAX;
     leat__list_push(&s->used, &q->link);
     return q;
 }

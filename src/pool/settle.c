@@ -54,6 +54,7 @@ struct pool_settling {
     queue_call calls[CALLS];
     queue_answer answers[CALLS];
     leat_bytes keys[CALLS];
+    leat__key owl_keys[CALLS]; /* of queues of redowl, which have no shard */
     size_t count;
     leat_bytes args[CALLS * (CHANGE_HEAD + DONE_HEAD) +
                     POOL_SETTLE_MAX * (QUEUE_HEAD + 3)];
@@ -109,11 +110,12 @@ static bool one_kind(const pool_lot *a, const pool_lot *b)
     return a->queue == b->queue && a->fifo == b->fifo && a->log == b->log;
 }
 
-static bool one_script(const pool_slot *a, const pool_slot *b)
+static bool one_script(const settling *t, const pool_slot *a,
+                       const pool_slot *b)
 {
     if (a->lot->queue->shard != b->lot->queue->shard)
         return false;
-    if (a->verdict == POOL_ACK && b->verdict == POOL_ACK)
+    if (a->verdict == POOL_ACK && b->verdict == POOL_ACK && !t->s->owl)
         return true;
     return one_kind(a->lot, b->lot) && a->verdict == b->verdict &&
            a->delay_ms == b->delay_ms && !a->reason && !b->reason;
@@ -215,24 +217,37 @@ static void put_done(settling *t, sending *g)
     }
 }
 
-/* how NULL: hide, which has no lane. */
-static void put_change(settling *t, sending *g, const char *how, int64_t ms)
+/* What owl_ack.lua and the changes begin with: the queue, a lane, unless it is
+ * as good to do it twice, and how events are told. */
+static void put_call(settling *t, sending *g, bool once)
 {
     const pool_lot *lot = t->slot[g->from]->lot;
-    if (how)
+    if (once)
         snprintf(g->lane, sizeof g->lane, "%s.%d", t->s->lane,
                  (int)(g - t->sendings));
     put(t, leat_str(lot->queue->name));
     put(t, leat_str(g->lane));
     put(t, leat__arg_int(g->number, ++t->changes));
     put(t, leat_str(leat__pool_events(t->s)));
+}
+
+static void put_receipts(settling *t, const sending *g)
+{
+    for (size_t i = g->from; i < g->to; i++)
+        put(t, t->slot[i]->receipt);
+}
+
+/* how NULL: hide, which has no lane. */
+static void put_change(settling *t, sending *g, const char *how, int64_t ms)
+{
+    const pool_lot *lot = t->slot[g->from]->lot;
+    put_call(t, g, how != NULL);
     put(t, leat_str(lot->fifo ? "1" : "0"));
     put(t, leat_str(how ? how : "hide"));
     put(t, leat__queue_delay(g->ms, ms));
     const char *reason = t->slot[g->from]->reason;
     put(t, leat_str(reason ? reason : ""));
-    for (size_t i = g->from; i < g->to; i++)
-        put(t, t->slot[i]->receipt);
+    put_receipts(t, g);
 }
 
 /* Send what is planned, and see how it ended. */
@@ -251,6 +266,20 @@ static void send_all(settling *t)
     t->used = 0;
 }
 
+static leat_bytes key_of(settling *t, size_t i, const pool_queue *q)
+{
+    if (!t->s->owl)
+        return leat__key_bytes(&t->s->shards[q->shard].due);
+    t->s->profile->home(&t->owl_keys[i], t->s->prefix, q->name);
+    return leat__key_bytes(&t->owl_keys[i]);
+}
+
+static const leat__script *script_of(const settling *t, bool done)
+{
+    const queue_profile *p = t->s->profile;
+    return !done ? p->change : t->s->owl ? p->ack : &leat__script_pool_done;
+}
+
 static sending *add_call(settling *t, size_t from, size_t to, bool done)
 {
     if (t->count == CALLS)
@@ -258,15 +287,15 @@ static sending *add_call(settling *t, size_t from, size_t to, bool done)
     size_t i = t->count++;
     const pool_queue *q = t->slot[from]->lot->queue;
     t->sendings[i] = (sending){ .of = t, .from = from, .to = to, .again = "0" };
-    t->keys[i] = leat__key_bytes(&t->s->shards[q->shard].due);
+    t->keys[i] = key_of(t, i, q);
+    bool many = done && !t->s->owl; /* queues in one script */
     t->calls[i] = (queue_call){ .client = t->s->client,
                                 .name = q->name,
                                 .key = t->keys[i],
-                                .script = done ? &leat__script_pool_done
-                                               : &leat__script_queue_change,
+                                .script = script_of(t, done),
                                 .args = t->args + t->used,
-                                .again = done ? t->sendings[i].again : NULL,
-                                .read = done ? read_done : read_changed,
+                                .again = many ? t->sendings[i].again : NULL,
+                                .read = many ? read_done : read_changed,
                                 .arg = &t->sendings[i] };
     t->answers[i] = (queue_answer){ .call = &t->calls[i] };
     return &t->sendings[i];
@@ -285,7 +314,10 @@ static void plan(settling *t, size_t from, size_t to)
     sending *g = add_call(t, from, to, done);
     i = (size_t)(g - t->sendings);
     size_t before = t->used;
-    if (done)
+    if (done && t->s->owl) {
+        put_call(t, g, true);
+        put_receipts(t, g);
+    } else if (done)
         put_done(t, g);
     else
         put_change(t, g, words[first->verdict], first->delay_ms);
@@ -318,7 +350,8 @@ static void send_part(settling *t, bool failed)
 {
     for (size_t a = 0, b; a < t->n; a = b) {
         for (b = a + 1; b < t->n; b++)
-            if (!one_script(t->slot[a], t->slot[b]))
+            if (!one_script(t, t->slot[a], t->slot[b]) ||
+                (t->s->owl && b - a == LEAT_QUEUE_BATCH))
                 break;
         if ((t->slot[a]->verdict > POOL_FREE) == failed &&
             !(failed && is_stuck(t, a, b)))

@@ -18,6 +18,7 @@ enum {
     SOON_NS = 5000000,  /* a lot done by then makes the next one larger  */
     LONG_NS = 20000000, /* and after that smaller                        */
     SWEEP_NS = 1000000000,
+    OWN_RETRY_MS = 1000, /* of queues that keep no policy */
     REASON_MAX = 255
 };
 
@@ -114,7 +115,8 @@ static int receive(leat_source *base, leat_delivery **out, int max,
         if (interrupted)
             return 0;
         if (n > 0) {
-            int got = leat__pool_take(s, n, out, max, &again, err);
+            int got = s->owl ? leat__owl_take(s, n, out, max, &again, err)
+                             : leat__pool_take(s, n, out, max, &again, err);
             if (got < 0 && s->worked)
                 leat__error_weather(err);
             s->worked = s->worked || got >= 0;
@@ -237,6 +239,14 @@ static char *keep_reason(const leat__settlement *how)
     return leat__strdup(text, NULL);
 }
 
+/* How long one that failed waits; -1: as its queue says, where it can. */
+static int64_t by_policy(const pool_source *s)
+{
+    if (s->opts.retry_ms > 0)
+        return s->opts.retry_ms;
+    return s->profile->kept ? -1 : OWN_RETRY_MS;
+}
+
 static void settle(leat_source *base, leat_delivery *d,
                    const leat__settlement *how)
 {
@@ -245,11 +255,9 @@ static void settle(leat_source *base, leat_delivery *d,
     pool_lot *lot = slot->lot;
     int64_t now = leat__now_ns();
     bool hungry = false;
-    slot->delay_ms = how->delay_ms;
-    if (how->by_policy)
-        slot->delay_ms = s->opts.retry_ms > 0 ? s->opts.retry_ms : -1;
-    if (slot->delay_ms > LEAT_VISIBILITY_MAX_MS)
-        slot->delay_ms = LEAT_VISIBILITY_MAX_MS;
+    slot->delay_ms = how->by_policy ? by_policy(s) : how->delay_ms;
+    if (slot->delay_ms > s->profile->hide_max_ms)
+        slot->delay_ms = s->profile->hide_max_ms;
 
     slot->reason = keep_reason(how);
 
@@ -311,9 +319,10 @@ static void recycle(leat_source *base, leat_delivery *d)
     s->held -= lot->n;
     was_full &= !full(s);
     lot->queue->out -= (unsigned)lot->n;
+    lot->queue->look_ns = 0; /* there may be more */
     leat__link_remove(&lot->link);
     pthread_mutex_unlock(&s->lock);
-    if (was_full)
+    if (was_full || s->owl)
         leat__waiter_poke(s->waiter);
     leat__pool_lot_free(lot);
 }
@@ -329,6 +338,7 @@ static void free_lots(leat__list *lots)
 
 static void source_free(pool_source *s)
 {
+    leat__owl_close(s); /* which pokes the waiter */
     if (s->waiter)
         leat__waiter_close(s->waiter);
     free_lots(&s->lots);
@@ -385,7 +395,9 @@ static leat_code make_parts(pool_source *s, leat_error *err)
         return LEAT_ENOMEM;
     leat__key_put(&channel, "%s:work", s->prefix);
     s->waiter = leat__waiter_open(waker, leat__key_bytes(&channel), err);
-    return s->waiter ? LEAT_OK : LEAT_ENOMEM;
+    if (!s->waiter)
+        return LEAT_ENOMEM;
+    return s->profile->shard ? leat__owl_open(s, err) : LEAT_OK;
 }
 
 static pool_source *source_new(leat_client *c, const leat_pool_opts *o,
@@ -412,10 +424,14 @@ static pool_source *source_new(leat_client *c, const leat_pool_opts *o,
     s->client = c;
     s->opts = *o;
     s->forks = leat__fork_count();
-    snprintf(s->prefix, sizeof s->prefix, "%s", leat__prefix_of(o->prefix));
+    s->profile = leat__queue_profile(o->profile);
+    snprintf(s->prefix, sizeof s->prefix, "%s",
+             leat__profile_prefix(s->profile, o->prefix));
     s->base.name = s->prefix;
     s->base.ordered = leat__pool_serial(s) && !o->go_on;
     s->events = o->no_events ? "0" : leat__client_clustered(c) ? "2" : "1";
+    if (s->profile->shard) /* its queues have no shards */
+        return s;
     if (s->events[0] == '1') /* else it need not be asked who listens */
         leat__key_put(&s->heard, "%s:*events", s->prefix);
     for (unsigned i = 0; i < LEAT__QUEUE_SHARDS; i++)

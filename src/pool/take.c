@@ -304,6 +304,27 @@ static pool_queue *queue_of(pool_source *s, leat_bytes name, leat_error *err)
     return q;
 }
 
+pool_lot *leat__pool_lot_new(pool_source *s, pool_queue *q,
+                             leat_queue_batch *batch, int64_t until_ns,
+                             leat__list *to, leat_error *err)
+{
+    size_t n = leat_queue_batch_count(batch);
+    pool_lot *lot = leat__zalloc(sizeof *lot + n * sizeof *lot->slots, err);
+    if (!lot) {
+        leat_queue_batch_free(batch);
+        return NULL;
+    }
+    lot->queue = q;
+    lot->batch = batch;
+    lot->n = n;
+    lot->until_ns = until_ns;
+    pthread_mutex_lock(&s->lock);
+    q->out += (unsigned)n;
+    pthread_mutex_unlock(&s->lock);
+    leat__list_push(to, &lot->link);
+    return lot;
+}
+
 static bool says(leat_bytes what, char letter)
 {
     return what.n > 0 && memchr(what.p, letter, what.n);
@@ -316,28 +337,19 @@ static leat_code read_lot(shard_turn *t, leat_bytes name, leat_bytes what,
     pool_queue *q = rc == LEAT_OK ? queue_of(t->s, name, err) : NULL;
     if (!q)
         return rc == LEAT_OK ? LEAT_ENOMEM : rc;
+    int64_t hide = leat_reply_int(leat_reply_at(r, 1));
     leat_queue_batch *b = leat__batch_read(r, says(what, 'f'), err);
-    size_t n = b ? leat_queue_batch_count(b) : 0;
-    pool_lot *lot = NULL;
-    if (b)
-        lot = leat__zalloc(sizeof *lot + n * sizeof *lot->slots, err);
+    pool_lot *lot = b ? leat__pool_lot_new(t->s, q, b,
+                                           t->asked_ns + hide * 1000000,
+                                           &t->lots, err)
+                      : NULL;
     pthread_mutex_lock(&t->s->lock);
     q->out--;
-    if (lot)
-        q->out += (unsigned)n;
     pthread_mutex_unlock(&t->s->lock);
-    if (!lot) {
-        leat_queue_batch_free(b);
+    if (!lot)
         return LEAT_ENOMEM;
-    }
-    lot->queue = q;
-    lot->batch = b;
-    lot->n = n;
     lot->fifo = says(what, 'f');
     lot->log = says(what, 'l');
-    int64_t hide = leat_reply_int(leat_reply_at(r, 1));
-    lot->until_ns = t->asked_ns + hide * 1000000;
-    leat__list_push(&t->lots, &lot->link);
     return LEAT_OK;
 }
 
@@ -389,9 +401,8 @@ static leat_code read_expired(void *arg, const leat_reply *r, leat_error *err)
     return rc;
 }
 
-/* What fits into its turn, by its weight; where nobody else waits its burst, if
- * that is more. */
-static int count_for(pool_source *s, leat_bytes name, int slice, bool crowded)
+int leat__pool_count_for(pool_source *s, leat_bytes name, int slice,
+                         bool crowded)
 {
     int n = slice;
     pthread_mutex_lock(&s->lock);
@@ -416,7 +427,7 @@ static void add_counts(pool_source *s, shard_turn *turn, size_t chosen,
         pool_waiting *w = &t->waiting[i];
         if (w->shard != turn->shard || w->name.n == 0)
             continue;
-        int n = count_for(s, w->name, usual, crowded);
+        int n = leat__pool_count_for(s, w->name, usual, crowded);
         if (n == usual)
             continue;
         snprintf(t->counts[i], sizeof t->counts[i], "%d", n);
@@ -509,11 +520,11 @@ static void line_up(pool_source *s)
     t->gots = 0;
 }
 
-static void take_lots(pool_source *s, shard_turn *t)
+void leat__pool_lots_begin(pool_source *s, leat__list *lots)
 {
     int64_t now = leat__now_ns();
     pthread_mutex_lock(&s->lock);
-    LEAT__LIST_EACH(&t->lots, at)
+    LEAT__LIST_EACH(lots, at)
     {
         pool_lot *lot = LEAT__ITEM(at, pool_lot, link);
         atomic_store(&lot->refs, (unsigned)lot->n);
@@ -527,6 +538,11 @@ static void take_lots(pool_source *s, shard_turn *t)
         lot->out = lot->n;
     }
     pthread_mutex_unlock(&s->lock);
+}
+
+static void take_lots(pool_source *s, shard_turn *t)
+{
+    leat__pool_lots_begin(s, &t->lots);
     pool_taking *all = s->taking;
     while (!leat__list_empty(&t->lots)) {
         if (all->gots == sizeof all->got / sizeof *all->got)
@@ -569,8 +585,7 @@ static bool after_turns(pool_source *s, size_t calls, leat_error *err,
 
 /* ---- both ------------------------------------------------------------- */
 
-/* Out of the lots that are there. */
-static int hand_out(pool_source *s, leat_delivery **out, int max)
+int leat__pool_hand_out(pool_source *s, leat_delivery **out, int max)
 {
     int n = 0;
     pthread_mutex_lock(&s->lock);
@@ -606,7 +621,7 @@ int leat__pool_take(pool_source *s, size_t queues, leat_delivery **out, int max,
 {
     bool crowded, some = false;
     *again_ms = 0;
-    int n = hand_out(s, out, max);
+    int n = leat__pool_hand_out(s, out, max);
     if (n > 0)
         return n;
     leat_code rc = look(s, queues, err);
@@ -618,7 +633,7 @@ int leat__pool_take(pool_source *s, size_t queues, leat_delivery **out, int max,
     if (calls > 0) {
         leat__queue_calls(s->client, s->taking->answers, calls, patience_ns(s));
         some = after_turns(s, calls, err, &rc);
-        n = hand_out(s, out, max);
+        n = leat__pool_hand_out(s, out, max);
     }
     if (n == 0 && rc != LEAT_OK && !some)
         return -1;

@@ -40,6 +40,12 @@ leat_queue_batch *leat__batch_none(leat_error *err)
     return leat__zalloc(sizeof(leat_queue_batch), err);
 }
 
+void leat__batch_until(leat_queue_batch *b, int64_t deadline_ms)
+{
+    for (size_t i = 0; i < b->n; i++)
+        b->items[i].deadline_ms = deadline_ms;
+}
+
 /* A message that is none: its bytes as a header, and why. */
 static leat_code keep_raw(leat_queue_batch *b, size_t i, leat_bytes value,
                           const leat_error *why, leat_error *err)
@@ -75,14 +81,28 @@ static leat_code fill(leat_queue_batch *b, size_t i, leat_bytes receipt,
     return keep_raw(b, i, value, &e, err);
 }
 
-static leat_bytes copy(char **to, const leat_reply *r)
+static leat_bytes copy(char **to, leat_bytes from)
 {
-    leat_bytes from = leat_reply_bytes(r);
     leat_bytes out = leat_mem(*to, from.n);
     if (from.n > 0)
         memcpy(*to, from.p, from.n);
     *to += from.n;
     return out;
+}
+
+static leat_queue_batch *batch_new(size_t n, size_t size, leat_error *err)
+{
+    leat_queue_batch *b = leat__zalloc(sizeof *b + n * sizeof *b->items + size,
+                                       err);
+    if (!b)
+        return NULL;
+    b->n = n;
+    b->bytes = (char *)(b->items + n);
+    b->fields = leat_fields_new(err);
+    if (b->fields)
+        return b;
+    leat_queue_batch_free(b);
+    return NULL;
 }
 
 /* Each message is so many parts: receipt, value, and perhaps a reason. */
@@ -96,23 +116,40 @@ static leat_queue_batch *read_parts(const queue_profile *p, const leat_reply *r,
     leat_reply_iter sum = it;
     for (size_t i = 0; i < parts * n; i++)
         size += leat_reply_bytes(leat_reply_step(&sum)).n;
-    leat_queue_batch *b = leat__zalloc(sizeof *b + n * sizeof *b->items + size,
-                                       err);
+    leat_queue_batch *b = batch_new(n, size, err);
     if (!b)
         return NULL;
-    b->n = n;
-    b->bytes = (char *)(b->items + n);
     char *to = b->bytes;
     leat_code rc = LEAT_OK;
-    b->fields = leat_fields_new(err);
-    if (!b->fields)
-        rc = LEAT_ENOMEM;
     for (size_t i = 0; rc == LEAT_OK && i < n; i++) {
-        leat_bytes receipt = copy(&to, leat_reply_step(&it));
-        leat_bytes value = copy(&to, leat_reply_step(&it));
+        leat_bytes receipt = copy(&to, leat_reply_bytes(leat_reply_step(&it)));
+        leat_bytes value = copy(&to, leat_reply_bytes(leat_reply_step(&it)));
         rc = fill(b, i, receipt, value, p, fifo, err);
         if (parts > 2)
-            b->items[i].reason = copy(&to, leat_reply_step(&it));
+            b->items[i].reason = copy(&to,
+                                      leat_reply_bytes(leat_reply_step(&it)));
+    }
+    if (rc == LEAT_OK)
+        return b;
+    leat_queue_batch_free(b);
+    return NULL;
+}
+
+leat_queue_batch *leat__batch_of(const queue_profile *p,
+                                 const leat_bytes *parts, size_t n,
+                                 leat_error *err)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < 2 * n; i++)
+        size += parts[i].n;
+    leat_queue_batch *b = batch_new(n, size, err);
+    if (!b)
+        return NULL;
+    char *to = b->bytes;
+    leat_code rc = LEAT_OK;
+    for (size_t i = 0; rc == LEAT_OK && i < n; i++) {
+        leat_bytes receipt = copy(&to, parts[2 * i]);
+        rc = fill(b, i, receipt, copy(&to, parts[2 * i + 1]), p, false, err);
     }
     if (rc == LEAT_OK)
         return b;

@@ -225,6 +225,9 @@ leat_code leat__queue_ask(leat_queue *q, const leat__script *s,
                           int64_t deadline_ns, queue_read_fn *read, void *arg,
                           leat_error *err)
 {
+    leat_code whole = leat__queue_whole(q, err);
+    if (whole != LEAT_OK)
+        return whole;
     telling t = { .q = q, .read = read, .arg = arg };
     bool tells = q->events[0] == '1' || q->events[0] == '3';
     leat_code rc = leat__queue_call(

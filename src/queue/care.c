@@ -67,9 +67,19 @@ leat_code leat_queue_requeue_expired_once(leat_queue *q, int max, int64_t *n,
     if (rc != LEAT_OK)
         return rc;
     max = max == 0 || max > STEP ? STEP : max;
-    leat_bytes args[] = { leat__arg_int(number, max), leat_str(q->events),
-                          leat_str(""), leat_str("0"), leat_str("1") };
-    rc = leat__queue_ask(q, q->profile->expire, args, 5, NULL, 0, read_pair, &p,
+    if (q->apart) {
+        rc = leat__apart_expire(q, max, &p.a, err);
+        if (n)
+            *n = p.a;
+        return rc;
+    }
+    leat_bytes args[] = { leat__arg_int(number, max),
+                          leat_str(q->events),
+                          leat_str(""),
+                          leat_str("0"),
+                          leat_str("1"),
+                          leat_str(q->prefix) };
+    rc = leat__queue_ask(q, q->profile->expire, args, 6, NULL, 0, read_pair, &p,
                          err);
     if (n)
         *n = p.a;
@@ -129,7 +139,9 @@ leat_code leat_queue_redrive(leat_queue *q, const leat_redrive_opts *opts,
     leat_redrive_opts o = opts ? *opts : (leat_redrive_opts){ 0 };
     leat_queue_stats st;
     int64_t done = 0, start = leat__now_ns();
-    leat_code rc = get_figures(q, true, &st, err);
+    leat_code rc = leat__queue_whole(q, err);
+    if (rc == LEAT_OK)
+        rc = get_figures(q, true, &st, err);
     if (moved)
         *moved = 0;
     if (rc == LEAT_OK && (o.max < 0 || o.rate < 0))
@@ -223,6 +235,8 @@ leat_code leat_queue_purge(leat_queue *q, bool dead, int64_t *dropped,
     leat_queue_stats st;
     memcpy(d.who, q->who, sizeof d.who);
     leat_code rc = leat__queue_own(q, err);
+    if (rc == LEAT_OK)
+        rc = leat__queue_whole(q, err);
     if (rc == LEAT_OK)
         rc = drop_due(&d, dead ? "2" : "0", err);
     if (rc == LEAT_OK)
@@ -441,6 +455,23 @@ static void count_overdue(figures *f)
         o->oldest_ms = age_ms;
 }
 
+static void put_settings(leat_queue *q, leat_queue_stats *out)
+{
+    pthread_mutex_lock(&q->lock);
+    out->settings = q->kept;
+    pthread_mutex_unlock(&q->lock);
+}
+
+/* Of one whose keys are in several slots. */
+static leat_code apart_figures(leat_queue *q, leat_queue_stats *out,
+                               leat_error *err)
+{
+    leat_code rc = leat__apart_stats(q, out, err);
+    if (rc == LEAT_OK)
+        put_settings(q, out);
+    return rc;
+}
+
 static leat_code get_figures(leat_queue *q, bool same, leat_queue_stats *out,
                              leat_error *err)
 {
@@ -449,6 +480,8 @@ static leat_code get_figures(leat_queue *q, bool same, leat_queue_stats *out,
     leat__steps steps;
     *out = (leat_queue_stats){ .oldest_ms = -1 };
     leat_code rc = leat__queue_own(q, err);
+    if (rc == LEAT_OK && q->apart)
+        return apart_figures(q, out, err);
     leat__steps_begin(&steps, "the deadlines", q->client->opts.timeout_ms);
     do {
         leat_bytes args[] = { leat_str(q->name),
@@ -466,9 +499,7 @@ static leat_code get_figures(leat_queue *q, bool same, leat_queue_stats *out,
     if (rc != LEAT_OK)
         return rc;
     count_overdue(&f);
-    pthread_mutex_lock(&q->lock);
-    out->settings = q->kept;
-    pthread_mutex_unlock(&q->lock);
+    put_settings(q, out);
     return LEAT_OK;
 }
 

@@ -195,9 +195,10 @@ leat_queue_hold *leat_queue_hold_start(leat_queue *q, leat_bytes receipt,
 {
     if (leat__queue_own(q, err) != LEAT_OK)
         return NULL;
-    if (ms < 0 || ms > LEAT_VISIBILITY_MAX_MS) {
-        leat__fail(err, LEAT_EINVAL,
-                   "a visibility of %lld ms: use 0 to 12 hours", (long long)ms);
+    if (ms < 0 || ms > q->profile->hide_max_ms) {
+        leat__fail(
+            err, LEAT_EINVAL, "a visibility of %lld ms: use 0 to %lld hours",
+            (long long)ms, (long long)(q->profile->hide_max_ms / 3600000));
         return NULL;
     }
     queue_holder *to = holder_of(q, err);

@@ -80,6 +80,8 @@
 
 enum {
     LEAT__QUEUE_SHARDS = 64,
+    LEAT__QUEUE_PREFIX_MAX = LEAT_REDOWL_PREFIX_MAX, /* of any profile */
+    LEAT__QUEUE_NAME_MAX = LEAT_REDOWL_NAME_MAX,
     LEAT__GROUP_MAX = 128,
     LEAT__QUEUE_ID_MAX = 63,
     LEAT__QUEUE_NONCE = 17, /* 64 bits as text */

@@ -4,10 +4,12 @@
  * Each shard has a set of its queues, read a page at a time, of all shards side
  * by side: to read a large set at once would keep the server from everybody
  * else.  A scan tells of every name that is there from its beginning to its
- * end, of some more than once; so they are sorted, and told once.
+ * end, of some more than once; so they are sorted, and told once.  Queues of
+ * redowl are found by their keys: see redowl_find.h.
  */
 #include "base/mem.h"
 #include "queue/queue.h"
+#include "queue/redowl_find.h"
 #include "redis/client.h"
 #include "redis/scan.h"
 
@@ -31,12 +33,8 @@ typedef struct shard_scan {
     leat__scan scan;
 } shard_scan;
 
-static bool add_name(names *s, leat_bytes name)
+static bool keep_name(names *s, leat_bytes name)
 {
-    if (!leat__name_is(name)) {
-        leat__junk_note(&s->junk, name);
-        return true;
-    }
     if (s->n == s->room) {
         size_t room = s->room ? 2 * s->room : 64;
         char **p = leat__realloc(s->p, room * sizeof *p, &s->err);
@@ -50,6 +48,14 @@ static bool add_name(names *s, leat_bytes name)
         return false;
     memcpy(copy, name.p, name.n);
     s->p[s->n++] = copy;
+    return true;
+}
+
+static bool add_name(names *s, leat_bytes name)
+{
+    if (leat__name_is(name))
+        return keep_name(s, name);
+    leat__junk_note(&s->junk, name);
     return true;
 }
 
@@ -127,15 +133,52 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+static leat_code on_found(void *arg, leat_bytes name, leat_error *err)
+{
+    names *s = arg;
+    if (keep_name(s, name))
+        return LEAT_OK;
+    if (err)
+        *err = s->err;
+    return s->err.code;
+}
+
+enum { PAGES = 100 }; /* between looks at whether it is over */
+
+/* All keys of the server, which takes as long as there are many. */
+static leat_code ask_keys(leat_client *c, const char *prefix, names *s,
+                          leat_error *err)
+{
+    bool over = false;
+    leat_code rc = LEAT_OK;
+    leat__finder *f = leat__finder_new(c, prefix, err);
+    if (!f)
+        return LEAT_ENOMEM;
+    for (int i = 0; rc == LEAT_OK && !over && i < LEAT__STEPS_MAX; i++)
+        rc = leat__finder_step(f, PAGES, on_found, s, &over, err);
+    leat__finder_free(f);
+    return rc;
+}
+
 leat_code leat_queue_list(leat_client *c, const char *prefix,
                           leat_queue_name_fn *fn, void *arg, leat_error *err)
 {
+    return leat_queue_list_of(c, &(leat_queue_opts){ .prefix = prefix }, fn,
+                              arg, err);
+}
+
+leat_code leat_queue_list_of(leat_client *c, const leat_queue_opts *opts,
+                             leat_queue_name_fn *fn, void *arg, leat_error *err)
+{
     names s = { 0 };
+    const leat_queue_opts o = opts ? *opts : (leat_queue_opts){ 0 };
     leat_code rc = leat__client_own(c, err);
     if (rc == LEAT_OK)
-        rc = leat__prefix_check(prefix, err);
+        rc = leat__queue_check("all", &o, err);
     if (rc == LEAT_OK)
-        rc = ask_shards(c, prefix, &s, err);
+        rc = leat__queue_profile(o.profile)->shard
+                 ? ask_keys(c, o.prefix, &s, err)
+                 : ask_shards(c, o.prefix, &s, err);
     if (rc == LEAT_OK)
         leat__junk_tell(&s.junk, "the queues", &c->opts.log);
     if (rc == LEAT_OK && s.n > 0)

@@ -31,6 +31,12 @@ typedef struct queue_profile {
     bool (*hears)(leat_bytes said), (*hears_dead)(leat_bytes said);
     int64_t floor_ms;
 
+    /* What a handle has where none is given, in bytes. */
+    size_t max_message;
+
+    /* A message is hidden for so long, at most, and a change at least. */
+    int64_t hide_max_ms, hide_min_ms;
+
     /* LEAT_EINVAL or LEAT_ENOTSUP; name NULL: only the options. */
     leat_code (*check)(const char *name, const leat_queue_opts *o,
                        leat_error *err);
@@ -46,6 +52,10 @@ typedef struct queue_profile {
     /* Can these go with a message?  May be NULL. */
     leat_code (*check_send)(const leat_msg *m, const leat_queue_send_opts *o,
                             leat_error *err);
+
+    /* What max_message is compared with: of this message, and its size as it
+     * was packed.  NULL: the latter. */
+    size_t (*size)(const leat_msg *m, size_t packed);
 
     /* A message as one argument: as leat__queue_pack, the time may be 0. */
     leat_code (*pack)(leat__buf *b, leat_fields *f, const leat_msg *m,
@@ -79,6 +89,7 @@ static inline const char *leat__profile_prefix(const queue_profile *p,
 }
 
 /* On a cluster all keys of a queue must be in one slot. */
-leat_code leat__queue_one_slot(const char *name, leat_error *err);
+leat_code leat__queue_one_slot(const leat__key *home, const char *name,
+                               leat_error *err);
 
 #endif

@@ -18,7 +18,7 @@
 enum {
     HIDE_MS = 30 * 1000,
     MAX_RECEIVES = 10,
-    MAX_MESSAGE = 1 << 20,
+    MAX_MESSAGE = 1 << 20, /* see the profiles, too */
     DEDUP_MS = 5 * 60 * 1000,
     MAX_DAYS = 3650, /* of any time: the scripts add it to their clock */
     RECEIVES = 1,    /* of settings */
@@ -121,7 +121,7 @@ static int64_t as_given(size_t i, int64_t v)
 
 /* least: 0, or -1 where that takes a bound away. */
 static leat_code check_numbers(const leat_queue_opts *o, int64_t least,
-                               leat_error *err)
+                               const queue_profile *p, leat_error *err)
 {
     const int64_t most = MAX_DAYS * INT64_C(24 * 3600 * 1000);
     for (size_t i = 0; i < NUMBERS; i++) {
@@ -135,11 +135,11 @@ static leat_code check_numbers(const leat_queue_opts *o, int64_t least,
                               "%s %" PRId64 " is over the %d days that can be",
                               settings[i].name, v, MAX_DAYS);
     }
-    if (o->visibility_ms > LEAT_VISIBILITY_MAX_MS)
-        return leat__fail(err, LEAT_EINVAL,
-                          "visibility_ms %" PRId64
-                          " is over the %d of 12 hours",
-                          o->visibility_ms, LEAT_VISIBILITY_MAX_MS);
+    if (o->visibility_ms > p->hide_max_ms)
+        return leat__fail(
+            err, LEAT_EINVAL,
+            "visibility_ms %" PRId64 " is over the %" PRId64 " of %d hours",
+            o->visibility_ms, p->hide_max_ms, (int)(p->hide_max_ms / 3600000));
     if ((int64_t)o->max_message > LEAT__FIELD_MAX)
         return leat__fail(err, LEAT_EINVAL,
                           "max_message %zu is over the %d that can be read",
@@ -209,11 +209,13 @@ leat_code leat__queue_check(const char *name, const leat_queue_opts *o,
 leat_code leat__queue_check_on(const leat_client *c, const char *name,
                                const leat_queue_opts *o, leat_error *err)
 {
+    leat__key home;
     leat_code rc = leat__queue_check(name, o, err);
-    if (rc == LEAT_OK && leat__queue_profile(o->profile)->shard &&
-        leat__client_clustered(c))
-        rc = leat__queue_one_slot(name, err);
-    return rc;
+    const queue_profile *p = leat__queue_profile(o->profile);
+    if (rc != LEAT_OK || !p->shard || !leat__client_clustered(c))
+        return rc;
+    p->home(&home, o->prefix, name);
+    return leat__queue_one_slot(&home, name, err);
 }
 
 static void read_field(queue_conf *c, leat_bytes field, const leat_reply *value)
@@ -335,6 +337,11 @@ static leat_code compare(const leat_queue *q, const leat_queue_opts *o,
     return LEAT_OK;
 }
 
+static int64_t usual(const queue_profile *p, size_t i)
+{
+    return i == SIZE ? (int64_t)p->max_message : settings[i].usual;
+}
+
 /* A handle's own settings, where none are kept with the queue: there is no
  * bound of receives but one that is asked for, and no retry policy. */
 static void set_own(leat_queue *q, const leat_queue_opts *o, bool all)
@@ -345,7 +352,7 @@ static void set_own(leat_queue *q, const leat_queue_opts *o, bool all)
         if (v < 0)
             set(&q->kept, i, unbounded(i));
         else if (v > 0 || (all && i != RECEIVES))
-            set(&q->kept, i, v > 0 ? v : settings[i].usual);
+            set(&q->kept, i, v > 0 ? v : usual(q->profile, i));
     }
     pthread_mutex_unlock(&q->lock);
 }
@@ -407,6 +414,8 @@ static leat_queue *queue_new(leat_client *c, const char *name,
     q->opts.dead_queue = NULL;
     q->events = events_of(o, c);
     q->profile->home(&q->due, q->prefix, name);
+    q->apart = q->profile->shard && leat__client_clustered(c) &&
+               leat__queue_one_slot(&q->due, name, NULL) != LEAT_OK;
     q->name = leat__strdup(name, err);
     if (!q->name || leat__queue_meters(q, err) != LEAT_OK) {
         leat_queue_close(q);
@@ -415,18 +424,28 @@ static leat_queue *queue_new(leat_client *c, const char *name,
     return q;
 }
 
+/* What a queue cannot have whose keys are in different slots. */
+static leat_code check_apart(const leat_queue *q, const leat_queue_opts *o,
+                             leat_error *err)
+{
+    return o->max_receives > 0 || o->delay_ms > 0 ? leat__queue_whole(q, err)
+                                                  : LEAT_OK;
+}
+
 leat_queue *leat_queue_open(leat_client *c, const char *name,
                             const leat_queue_opts *opts, leat_error *err)
 {
     leat_queue_opts o = opts ? *opts : (leat_queue_opts){ 0 };
-    if (leat__queue_check_on(c, name, &o, err) != LEAT_OK ||
-        check_numbers(&o, 0, err) != LEAT_OK ||
+    if (leat__queue_check(name, &o, err) != LEAT_OK ||
+        check_numbers(&o, 0, leat__queue_profile(o.profile), err) != LEAT_OK ||
         check_retry(&o, err) != LEAT_OK ||
         check_dead_queue(name, o.dead_queue, err) != LEAT_OK)
         return NULL;
     leat_queue *q = queue_new(c, name, &o, err);
-    if (q && (find_or_make(q, &o, err) != LEAT_OK ||
-              (!o.no_reaper && leat__reaper_join(q, err) != LEAT_OK))) {
+    if (q &&
+        (check_apart(q, &o, err) != LEAT_OK ||
+         find_or_make(q, &o, err) != LEAT_OK ||
+         (!o.no_reaper && !q->apart && leat__reaper_join(q, err) != LEAT_OK))) {
         leat_queue_close(q);
         return NULL;
     }
@@ -456,11 +475,13 @@ leat_code leat_queue_alter(leat_queue *q, const leat_queue_opts *opts,
     leat_queue_opts retry = *opts;
     retry.profile = q->opts.profile;
     if (rc == LEAT_OK)
-        rc = check_numbers(opts, -1, err);
+        rc = check_numbers(opts, -1, q->profile, err);
     if (rc == LEAT_OK)
         rc = check_retry(&retry, err);
     if (rc == LEAT_OK && !q->profile->kept) {
         rc = q->profile->check(NULL, opts, err);
+        if (rc == LEAT_OK)
+            rc = check_apart(q, opts, err);
         if (rc == LEAT_OK)
             set_own(q, opts, false);
         return rc;

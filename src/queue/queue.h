@@ -3,6 +3,7 @@
  *
  *   queue.c    opening, settings
  *   profile.c  whose keys and bytes;  redowl.c, redowl_pack.c  those of redowl
+ *   redowl_apart.c  of a cluster, without scripts;  redowl_find.c  their names
  *   call.c     one script, asked until it is answered; lanes
  *   send.c     messages in
  *   receive.c  messages out, waiting
@@ -67,12 +68,13 @@ struct leat_queue {
     leat_client *client; /* borrowed */
     const queue_profile *profile;
     char *name;
-    char prefix[LEAT__PREFIX_MAX + 1];
+    char prefix[LEAT__QUEUE_PREFIX_MAX + 1];
     leat_queue_opts opts; /* the handle's own part                     */
     leat__key due;        /* the key of every script                   */
     unsigned forks;
     bool fifo;
-    bool moves;                /* the mover's: what it sends was received */
+    bool apart; /* its keys are in different slots: see redowl_apart.c */
+    bool moves; /* the mover's: what it sends was received */
     char who[LEAT__QUEUE_WHO]; /* the incarnation that was opened; "": none */
     const char *events;
     _Atomic int64_t deaf_ns; /* nobody listens, it is believed until then */
@@ -209,6 +211,14 @@ leat_queue_batch *leat__batch_read_as(const queue_profile *p,
                                       leat_error *err);
 leat_queue_batch *leat__batch_none(leat_error *err);
 
+/* Of n receipts and values, each behind the other. */
+leat_queue_batch *leat__batch_of(const queue_profile *p,
+                                 const leat_bytes *parts, size_t n,
+                                 leat_error *err);
+
+/* They are visible again then. */
+void leat__batch_until(leat_queue_batch *b, int64_t deadline_ms);
+
 /* ---- receive.c -------------------------------------------------------- */
 
 /* As leat_queue_receive; they are hidden until then, at least. */
@@ -253,6 +263,23 @@ leat_code leat__queue_change(leat_queue *q, queue_change how,
 leat_code leat__queue_ack(leat_queue *q, const leat_bytes *receipts, size_t n,
                           int64_t deadline_ns, leat_code *outcome,
                           leat_error *err);
+
+/* ---- redowl_apart.c --------------------------------------------------- */
+
+/* LEAT_ENOTSUP of a queue whose keys are in different slots. */
+leat_code leat__queue_whole(const leat_queue *q, leat_error *err);
+
+/* What the scripts do, one by one; packed: by its profile. */
+leat_code leat__apart_send(leat_queue *q, leat_bytes id, leat_bytes packed,
+                           leat_error *err);
+leat_queue_batch *leat__apart_take(leat_queue *q, int max, int64_t hide_ms,
+                                   leat_error *err);
+leat_code leat__apart_settle(leat_queue *q, const queue_order *o,
+                             leat_bytes receipt, leat_error *err);
+leat_code leat__apart_expire(leat_queue *q, int max, int64_t *n,
+                             leat_error *err);
+leat_code leat__apart_stats(leat_queue *q, leat_queue_stats *out,
+                            leat_error *err);
 
 /* ---- hold.c ----------------------------------------------------------- */
 

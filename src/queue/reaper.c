@@ -49,7 +49,7 @@ typedef struct reap_shard {
     leat__link link;
     leat__key due;
     const queue_profile *profile;
-    char prefix[LEAT__PREFIX_MAX + 1];
+    char prefix[LEAT__QUEUE_PREFIX_MAX + 1];
     const char *events; /* of handles without an event client       */
     int queues;
     int elsewhere;     /* of them have one                        */
@@ -80,7 +80,7 @@ struct leat__reaper {
 typedef struct turn {
     leat__key due;
     const queue_profile *profile;
-    char prefix[LEAT__PREFIX_MAX + 1];
+    char prefix[LEAT__QUEUE_PREFIX_MAX + 1];
     const char *events;
     bool elsewhere, told, done, ours, repair, searching;
     int limit;
@@ -134,9 +134,11 @@ static leat_code ask(leat__reaper *r, leat_conn *conn, turn *t, leat_error *err)
                                 keys);
     leat_bytes args[] = { leat__arg_int(limit, t->limit),
                           leat_str(t->elsewhere ? "3" : t->events),
-                          leat_str(r->nonce), leat__arg_int(lease, t->lease_ms),
-                          leat_str(t->told ? "1" : "0") };
-    leat_code rc = leat__script_send(conn, t->profile->expire, keys, n, args, 5,
+                          leat_str(r->nonce),
+                          leat__arg_int(lease, t->lease_ms),
+                          leat_str(t->told ? "1" : "0"),
+                          leat_str(t->prefix) };
+    leat_code rc = leat__script_send(conn, t->profile->expire, keys, n, args, 6,
                                      &(leat_send_opts){ on_expired, t, 0 },
                                      err);
     if (rc != LEAT_OK || !t->repair)

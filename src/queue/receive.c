@@ -16,7 +16,7 @@
 #include "base/system.h"
 #include "queue/queue.h"
 
-enum { REAP = 100, ARGS = 9 };
+enum { REAP = 100, ARGS = 10 };
 
 /* ---- one look --------------------------------------------------------- */
 
@@ -62,14 +62,29 @@ static int64_t own_settings(leat_queue *q, int64_t visibility_ms, int *most)
     return visibility_ms;
 }
 
+static leat_code take_apart(taking *t, int max, int64_t ms, leat_error *err)
+{
+    leat_error e = { 0 };
+    t->asked_ns = leat__now_ns();
+    t->hidden_ms = ms;
+    t->batch = leat__apart_take(t->q, max, ms, &e);
+    if (!t->batch && err)
+        *err = e;
+    return t->batch ? LEAT_OK : e.code;
+}
+
 static leat_code take_once(taking *t, const leat_receive_opts *o,
                            leat_error *err)
 {
     leat_queue *q = t->q;
     char number[LEAT__NUMBER], max[LEAT__NUMBER], hide[LEAT__NUMBER];
     char reap[LEAT__NUMBER], receives[LEAT__NUMBER], again[] = "0";
+    /* redowl's receive does it, too, whatever its reaper is set to. */
+    bool reaps = !q->opts.no_reaper || !q->profile->kept;
     int most;
     int64_t ms = own_settings(q, o->visibility_ms, &most);
+    if (q->apart && !o->dead)
+        return take_apart(t, o->max, ms, err);
     queue_line line = o->dead ? QUEUE_TAKE_DEAD : QUEUE_TAKE;
     queue_lane *lane = leat__lane_take_for(q, line, o->max, err);
     if (!lane)
@@ -81,9 +96,10 @@ static leat_code take_once(taking *t, const leat_receive_opts *o,
         leat_str(leat__queue_telling(q)),
         leat__arg_int(max, o->max),
         leat__arg_int(hide, ms),
-        leat__arg_int(reap, q->opts.no_reaper ? 0 : REAP),
+        leat__arg_int(reap, reaps ? REAP : 0),
         leat_str(o->dead ? "1" : "0"),
         leat__arg_int(receives, most),
+        leat_str("0"), /* whether in order or not */
     };
     bool doubt = lane->doubt;
     leat_code rc = leat__queue_ask(q, q->profile->take, args, ARGS, again, 0,
@@ -199,12 +215,13 @@ static leat_code check(leat_queue *q, leat_receive_opts *o, leat_error *err)
         return leat__fail(err, LEAT_EINVAL,
                           "receive %d messages: ask for 1 to %d", o->max,
                           LEAT_QUEUE_BATCH);
-    if (o->wait_ms < 0 || o->visibility_ms < 0 ||
-        o->visibility_ms > LEAT_VISIBILITY_MAX_MS)
+    int64_t longest = q->profile->hide_max_ms;
+    if (o->wait_ms < 0 || o->visibility_ms < 0 || o->visibility_ms > longest)
         return leat__fail(err, LEAT_EINVAL,
                           "a wait of %lld ms and a visibility of %lld ms: "
-                          "neither is negative, the latter up to 12 hours",
-                          (long long)o->wait_ms, (long long)o->visibility_ms);
+                          "neither is negative, the latter up to %lld hours",
+                          (long long)o->wait_ms, (long long)o->visibility_ms,
+                          (long long)(longest / 3600000));
     o->max = o->max ? o->max : 1;
     if (q->fifo && o->max > LEAT__QUEUE_LOT)
         o->max = LEAT__QUEUE_LOT;
@@ -263,8 +280,11 @@ leat_queue_batch *leat__queue_take(leat_queue *q, const leat_receive_opts *o,
         return NULL;
     if (until_ns)
         *until_ns = t.asked_ns + t.hidden_ms * 1000000;
-    if (leat_queue_batch_count(t.batch) > 0)
+    if (leat_queue_batch_count(t.batch) > 0) {
+        leat__batch_until(t.batch, leat__date_ms() + t.hidden_ms -
+                                       (leat__now_ns() - t.asked_ns) / 1000000);
         leat__reaper_tell(q, t.hidden_ms);
+    }
     leat_counter_add(q->meters.received, leat_queue_batch_count(t.batch));
     return t.batch;
 }

@@ -33,12 +33,17 @@
  */
 #include "base/system.h"
 #include "base/utf8.h"
+#include "message/codec.h"
 #include "queue/profile.h"
 #include "queue/redowl_pack.h"
 
 #include <stdio.h>
 
-enum { FLOOR_MS = 500, RANDOM = 16, TEXT = 2 * RANDOM };
+enum { FLOOR_MS = 500, RANDOM = 16, KEY_REST = 24 };
+
+_Static_assert(LEAT_REDOWL_PREFIX_MAX + LEAT_REDOWL_NAME_MAX + KEY_REST <=
+                   LEAT__KEY_MAX,
+               "a key of the longest names has room");
 
 /* ---- names ------------------------------------------------------------ */
 
@@ -47,23 +52,29 @@ static bool blank(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static leat_code check_name(const char *name, leat_error *err)
+static leat_code check_text(const char *what, const char *text, size_t max,
+                            leat_error *err)
 {
-    size_t n = name ? strlen(name) : 0;
+    size_t n = strlen(text);
     char quoted[80];
-    if (n == 0)
-        return leat__fail(err, LEAT_EINVAL, "no queue name was given");
-    bool fine = n <= LEAT_NAME_MAX && !blank(name[0]) && !blank(name[n - 1]) &&
-                leat__utf8_valid(leat_str(name));
+    bool fine = n > 0 && n <= max && !blank(text[0]) && !blank(text[n - 1]) &&
+                leat__utf8_valid(leat_str(text));
     for (size_t i = 0; fine && i < n; i++)
-        fine = (unsigned char)name[i] >= ' ' && name[i] != 0x7f;
+        fine = (unsigned char)text[i] >= ' ' && text[i] != 0x7f;
     if (fine)
         return LEAT_OK;
-    leat__escape(quoted, sizeof quoted, name, n);
+    leat__escape(quoted, sizeof quoted, text, n);
     return leat__fail(err, LEAT_EINVAL,
-                      "queue name '%s' of %zu bytes: of redowl use 1 to %d "
-                      "bytes of text, without blanks at its ends",
-                      quoted, n, LEAT_NAME_MAX);
+                      "%s '%s' of %zu bytes: of redowl use 1 to %zu bytes of "
+                      "text, without blanks at its ends",
+                      what, quoted, n, max);
+}
+
+static leat_code check_name(const char *name, leat_error *err)
+{
+    if (!*name)
+        return leat__fail(err, LEAT_EINVAL, "no queue name was given");
+    return check_text("queue name", name, LEAT_REDOWL_NAME_MAX, err);
 }
 
 static leat_code check_opts(const leat_queue_opts *o, leat_error *err)
@@ -85,7 +96,9 @@ static leat_code check_opts(const leat_queue_opts *o, leat_error *err)
                               "%s is not for a queue that is shared with "
                               "redowl, which knows nothing of it",
                               all[i].name);
-    return leat__prefix_check(o->prefix, err);
+    return !o->prefix || !*o->prefix
+               ? LEAT_OK
+               : check_text("prefix", o->prefix, LEAT_REDOWL_PREFIX_MAX, err);
 }
 
 static leat_code check(const char *name, const leat_queue_opts *o,
@@ -95,10 +108,13 @@ static leat_code check(const char *name, const leat_queue_opts *o,
     return rc == LEAT_OK && name ? check_name(name, err) : rc;
 }
 
-leat_code leat__queue_one_slot(const char *name, leat_error *err)
+leat_code leat__queue_one_slot(const leat__key *home, const char *name,
+                               leat_error *err)
 {
-    const char *open = strchr(name, '{');
-    const char *end = open ? strchr(open, '}') : NULL;
+    const char *open = memchr(home->p, '{', home->n);
+    const char *end = open ? memchr(open, '}',
+                                    home->n - (size_t)(open - home->p))
+                           : NULL;
     if (end && end > open + 1)
         return LEAT_OK;
     return leat__fail(err, LEAT_EINVAL,
@@ -133,17 +149,16 @@ static leat_code new_id(leat__uuid7_gen *ids, char *out, leat_error *err)
     return rc;
 }
 
+/* Ours and redowl's are 32 digits; others are the server's to know. */
 static bool receipt(leat_bytes text, bool fifo, leat__receipt *out)
 {
     const char *p = text.p;
     (void)fifo;
     *out = (leat__receipt){ .kind = 'v' };
-    if (text.n != TEXT)
-        return false;
-    for (size_t i = 0; i < TEXT; i++)
-        if (!((p[i] >= '0' && p[i] <= '9') || (p[i] >= 'a' && p[i] <= 'f')))
-            return false;
-    return true;
+    for (size_t i = 0; i < text.n && text.n <= LEAT_RECEIPT_MAX; i++)
+        if (!blank(p[i]))
+            return true;
+    return false;
 }
 
 /* ---- hints ------------------------------------------------------------ */
@@ -174,11 +189,15 @@ const queue_profile leat__queue_redowl = {
     .hears = hears,
     .hears_dead = hears_dead,
     .floor_ms = FLOOR_MS,
+    .max_message = LEAT__FIELD_MAX,
+    .hide_max_ms = LEAT_REDOWL_VISIBILITY_MAX_MS,
+    .hide_min_ms = -LEAT_REDOWL_VISIBILITY_MAX_MS,
     .check = check,
     .home = home,
     .key = key,
     .id = new_id,
     .check_send = leat__owl_check_send,
+    .size = leat__owl_size,
     .pack = leat__owl_pack,
     .unpack = leat__owl_unpack,
     .receipt = receipt,

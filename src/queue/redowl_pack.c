@@ -172,6 +172,12 @@ static leat_code add_body(leat__buf *b, leat_bytes body, leat_error *err)
     return LEAT_OK;
 }
 
+size_t leat__owl_size(const leat_msg *m, size_t packed)
+{
+    size_t attrs = packed - HEAD - leat__base64_encoded(m->body.n);
+    return m->body.n > attrs ? m->body.n : attrs;
+}
+
 leat_code leat__owl_pack(leat__buf *b, leat_fields *f, const leat_msg *m,
                          leat_error *err)
 {
@@ -195,6 +201,37 @@ leat_code leat__owl_pack(leat__buf *b, leat_fields *f, const leat_msg *m,
     snprintf(head, sizeof head, "%010u\n", (unsigned)(b->n - at - HEAD));
     memcpy(b->p + at, head, HEAD);
     return add_body(b, m->body, err);
+}
+
+bool leat__owl_parts(leat_bytes packed, leat_bytes *attrs, leat_bytes *body)
+{
+    const char *p = packed.p;
+    size_t n = packed.n >= HEAD ? strtoul(p, NULL, 10) : SIZE_MAX;
+    if (packed.n < HEAD || n > packed.n - HEAD)
+        return false;
+    *attrs = leat_mem(p + HEAD, n);
+    *body = leat_mem(p + HEAD + n, packed.n - HEAD - n);
+    return true;
+}
+
+leat_code leat__owl_event(leat__buf *b, const char *type, leat_bytes queue,
+                          leat_bytes id, int64_t at_ms, int64_t rc,
+                          leat_error *err)
+{
+    leat_code ok = leat__buf_printf(b, err,
+                                    "{\"type\":\"%s\",\"queue\":", type);
+    if (ok == LEAT_OK)
+        ok = add_text(b, queue, err);
+    if (ok == LEAT_OK)
+        ok = leat__buf_str(b, ",\"message_id\":", err);
+    if (ok == LEAT_OK)
+        ok = add_text(b, id, err);
+    if (ok == LEAT_OK)
+        ok = leat__buf_printf(b, err, ",\"at_unix_ms\":%lld", (long long)at_ms);
+    if (ok == LEAT_OK && rc >= 0)
+        ok = leat__buf_printf(b, err, ",\"extra\":{\"rc\":\"%lld\"}",
+                              (long long)rc);
+    return ok == LEAT_OK ? leat__buf_str(b, "}", err) : ok;
 }
 
 /* ---- reading ---------------------------------------------------------- */

@@ -16,13 +16,22 @@
 #include "base/buf.h"
 #include <leat/queue.h>
 
-/* As queue_profile.check_send, pack and unpack say. */
+/* As queue_profile.check_send, size, pack and unpack say. */
 leat_code leat__owl_check_send(const leat_msg *m, const leat_queue_send_opts *o,
                                leat_error *err);
+size_t leat__owl_size(const leat_msg *m, size_t packed);
 leat_code leat__owl_pack(leat__buf *b, leat_fields *f, const leat_msg *m,
                          leat_error *err);
 leat_code leat__owl_unpack(leat_bytes member, leat_bytes value, bool fifo,
                            leat_fields *f, leat_queue_item *it,
                            leat_error *err);
+
+/* What was packed, in its parts; false: it is none. */
+bool leat__owl_parts(leat_bytes packed, leat_bytes *attrs, leat_bytes *body);
+
+/* An event as redowl writes it; rc -1: it has none. */
+leat_code leat__owl_event(leat__buf *b, const char *type, leat_bytes queue,
+                          leat_bytes id, int64_t at_ms, int64_t rc,
+                          leat_error *err);
 
 #endif

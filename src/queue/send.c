@@ -120,11 +120,14 @@ static leat_code prepare(sending *s, size_t i, parcel *p, leat_error *err)
     if (rc == LEAT_OK)
         rc = profile->pack(&s->values, s->fields, &m, err);
     p->size = s->values.n - p->at;
-    if (rc == LEAT_OK && p->size > s->max)
+    if (rc != LEAT_OK)
+        return rc;
+    size_t size = profile->size ? profile->size(&m, p->size) : p->size;
+    if (size > s->max)
         rc = leat__fail(err, LEAT_ETOOBIG,
                         "a message of %zu bytes is over the %zu that queue "
                         "'%s' takes",
-                        p->size, s->max, s->q->name);
+                        size, s->max, s->q->name);
     return rc;
 }
 
@@ -227,6 +230,23 @@ static size_t put_each(sending *s, leat_bytes *args, parcel *p)
     return EACH;
 }
 
+/* Without scripts, up to the first that fails; those before are sent. */
+static leat_code send_apart(sending *s, leat_error *err)
+{
+    leat_code rc = LEAT_OK;
+    for (size_t i = 0; i < s->count; i++) {
+        const parcel *p = &s->parcels[i];
+        leat_queue_sent *sent = &s->sent[p->index];
+        if (rc == LEAT_OK && p->delay_ms > 0)
+            rc = leat__queue_whole(s->q, err);
+        if (rc == LEAT_OK)
+            rc = leat__apart_send(s->q, leat_str(sent->id),
+                                  leat_mem(s->values.p + p->at, p->size), err);
+        sent->code = rc;
+    }
+    return rc;
+}
+
 static leat_code send_lot(sending *s, leat_bytes *args, leat_error *err)
 {
     char number[LEAT__NUMBER], again[1 + LEAT__QUEUE_WHO];
@@ -277,6 +297,8 @@ static leat_code send_all(sending *s, leat_bytes *args, leat_error *err)
         rc = prepare_all(s, err);
         if (rc != LEAT_OK || s->count == 0)
             break;
+        if (s->q->apart)
+            return send_apart(s, err);
         rc = send_lot(s, args, err);
         if (!s->redo)
             break;

@@ -27,10 +27,9 @@ typedef struct settling {
     leat_error first;
 } settling;
 
-static leat_code check(settling *s, leat_bytes receipt, leat__receipt *r,
-                       leat_error *err)
+static leat_code check(const leat_queue *q, leat_bytes receipt,
+                       leat__receipt *r, leat_error *err)
 {
-    leat_queue *q = s->q;
     if (!q->profile->receipt(receipt, q->fifo, r))
         return leat__fail(err, LEAT_EINVAL,
                           "%zu bytes are no receipt of queue '%s'", receipt.n,
@@ -40,6 +39,13 @@ static leat_code check(settling *s, leat_bytes receipt, leat__receipt *r,
                           "a receipt of queue '%.*s' was given to queue '%s'",
                           (int)r->queue.n, (const char *)r->queue.p, q->name);
     return LEAT_OK;
+}
+
+leat_code leat_queue_receipt_check(const leat_queue *q, leat_bytes receipt,
+                                   leat_error *err)
+{
+    leat__receipt r;
+    return check(q, receipt, &r, err);
 }
 
 static void keep_first(settling *s, const leat_error *e)
@@ -56,7 +62,7 @@ static void put_receipts(settling *s, bool ids)
     for (size_t i = 0; i < s->n; i++) {
         leat_error e;
         leat__receipt r;
-        s->outcome[i] = check(s, s->receipts[i], &r, &e);
+        s->outcome[i] = check(s->q, s->receipts[i], &r, &e);
         if (s->outcome[i] != LEAT_OK) {
             keep_first(s, &e);
             continue;
@@ -149,7 +155,7 @@ static void put_head(settling *s, const queue_order *o, const queue_lane *lane,
     leat_queue *q = s->q;
     leat_bytes *a = s->args, fifo = leat_str(q->fifo ? "1" : "0");
     a[s->argc++] = leat_str(q->name);
-    if (o->ack) {
+    if (o->ack && q->profile->kept) {
         a[s->argc++] = leat_str(leat__queue_telling(q));
         a[s->argc++] = leat_str(again);
         a[s->argc++] = fifo;
@@ -158,6 +164,10 @@ static void put_head(settling *s, const queue_order *o, const queue_lane *lane,
     }
     a[s->argc++] = leat_str(lane ? lane->name : "");
     a[s->argc++] = leat__arg_int(number, lane ? (int64_t)lane->number : 0);
+    if (o->ack) {
+        a[s->argc++] = leat_str(leat__queue_telling(q));
+        return;
+    }
     a[s->argc++] = leat_str(q->events);
     a[s->argc++] = fifo;
     a[s->argc++] = leat_str(words[o->how]);
@@ -171,14 +181,15 @@ static leat_code send_lot(settling *s, const queue_order *o,
     char again[] = "0", number[LEAT__NUMBER], ms[LEAT__NUMBER];
     char dead[LEAT__NUMBER + 1];
     const queue_profile *p = s->q->profile;
+    bool known = o->ack && p->kept; /* what the receipt says */
     put_head(s, o, lane, again, number, ms);
     size_t count = s->argc - 1;
-    put_receipts(s, o->ack);
-    if (o->ack) {
+    put_receipts(s, known);
+    if (known) {
         snprintf(dead, sizeof dead, "%d%s", s->dead, s->several ? "+" : "");
         s->args[count] = leat_str(dead);
     }
-    return settle_lot(s, o->ack ? p->ack : p->change, o->ack ? again : NULL,
+    return settle_lot(s, o->ack ? p->ack : p->change, known ? again : NULL,
                       o->deadline_ns, err);
 }
 
@@ -189,7 +200,28 @@ static void tell_all(leat_code *outcome, size_t n, leat_code rc)
         outcome[i] = rc;
 }
 
-/* To hide twice is as good as once, the rest is done once: see change.lua. */
+/* Without scripts, one by one. */
+static leat_code settle_apart(leat_queue *q, const queue_order *o,
+                              const leat_bytes *receipts, size_t n,
+                              leat_code *outcome, leat_error *err)
+{
+    leat_code first = LEAT_OK;
+    for (size_t i = 0; i < n; i++) {
+        leat_error e;
+        leat_code rc = leat__apart_settle(q, o, receipts[i], &e);
+        if (outcome)
+            outcome[i] = rc;
+        if (rc == LEAT_OK || first != LEAT_OK)
+            continue;
+        first = rc;
+        if (err)
+            *err = e;
+    }
+    return first;
+}
+
+/* To hide twice is as good as once, and so is an ack by a receipt that tells
+ * the message; the rest is done once: see change.lua, owl_ack.lua. */
 static leat_code one_lot(leat_queue *q, const queue_order *o,
                          const leat_bytes *receipts, size_t n,
                          leat_code *outcome, leat_bytes *args, leat_error *err)
@@ -198,7 +230,7 @@ static leat_code one_lot(leat_queue *q, const queue_order *o,
         .q = q, .receipts = receipts, .n = n, .outcome = outcome, .args = args
     };
     queue_lane *lane = NULL;
-    if (!o->ack && o->how != QUEUE_HIDE) {
+    if (o->ack ? !q->profile->kept : o->how != QUEUE_HIDE) {
         lane = leat__lane_take(q, QUEUE_CHANGE, err);
         if (!lane) {
             tell_all(outcome, n, LEAT_ENOMEM);
@@ -226,6 +258,8 @@ leat_code leat__queue_settle(leat_queue *q, const queue_order *o,
         tell_all(outcome, n, rc);
     if (rc != LEAT_OK || n == 0)
         return rc;
+    if (q->apart && (o->ack || o->how != QUEUE_BURY))
+        return settle_apart(q, o, receipts, n, outcome, err);
     size_t most = q->fifo ? LEAT__QUEUE_LOT : LEAT_QUEUE_BATCH;
     size_t lot = n < most ? n : most;
     leat_bytes *args = leat__calloc(HEAD + EACH * lot, sizeof *args, err);
@@ -291,10 +325,12 @@ leat_code leat_queue_change_batch(leat_queue *q, const leat_bytes *receipts,
                                   size_t n, int64_t ms, leat_code *outcome,
                                   leat_error *err)
 {
-    if (ms < 0 || ms > LEAT_VISIBILITY_MAX_MS)
+    const queue_profile *p = q->profile;
+    if (ms < p->hide_min_ms || ms > p->hide_max_ms)
         return leat__fail(err, LEAT_EINVAL,
-                          "a visibility of %lld ms: use 0 to 12 hours",
-                          (long long)ms);
+                          "a visibility of %lld ms: use %lld to %lld hours",
+                          (long long)ms, (long long)(p->hide_min_ms / 3600000),
+                          (long long)(p->hide_max_ms / 3600000));
     return leat__queue_change(q, ms == 0 ? QUEUE_BACK : QUEUE_HIDE, receipts, n,
                               ms, 0, outcome, err);
 }

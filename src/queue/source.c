@@ -138,8 +138,8 @@ static void settle(leat_source *base, leat_delivery *d,
     source_slot *slot = (source_slot *)d;
     slot->verdict = how->verdict;
     slot->delay_ms = how->by_policy ? -1 : how->delay_ms;
-    if (slot->delay_ms > LEAT_VISIBILITY_MAX_MS)
-        slot->delay_ms = LEAT_VISIBILITY_MAX_MS;
+    if (slot->delay_ms > s->q->profile->hide_max_ms)
+        slot->delay_ms = s->q->profile->hide_max_ms;
     if (how->reason && *how->reason)
         slot->reason = leat__strdup(how->reason, NULL);
     slot->next = NULL;
@@ -405,11 +405,12 @@ leat_source *leat_queue_source(leat_queue *q,
     if (leat__queue_own(q, err) != LEAT_OK)
         return NULL;
     if (o.batch < 0 || o.batch > LEAT_QUEUE_BATCH || o.visibility_ms < 0 ||
-        o.visibility_ms > LEAT_VISIBILITY_MAX_MS) {
+        o.visibility_ms > q->profile->hide_max_ms) {
         leat__fail(err, LEAT_EINVAL,
                    "a batch of %d and a visibility of %lld ms: up to %d and "
-                   "12 hours",
-                   o.batch, (long long)o.visibility_ms, LEAT_QUEUE_BATCH);
+                   "%lld hours",
+                   o.batch, (long long)o.visibility_ms, LEAT_QUEUE_BATCH,
+                   (long long)(q->profile->hide_max_ms / 3600000));
         return NULL;
     }
     queue_source *s = source_new(q, &o, err);

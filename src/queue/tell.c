@@ -2,13 +2,14 @@
  * tell.c: events through another client.
  *
  * The scripts then publish nothing and end their answers by [queue, event,
- * ...].
- * Published to the queue's channel first, then to that of all queues; lost if
- * the other server cannot be reached.  A copy of them is, for each text, its
- * size and its bytes.
+ * ...].  Published to the queue's channel first, then to that of all queues;
+ * lost if the other server cannot be reached.  On a cluster through the node
+ * that has the channel as a key: from several, some would overtake others.  A
+ * copy of them is, for each text, its size and its bytes.
  */
 #include "base/system.h"
 #include "queue/queue.h"
+#include "redis/bundle.h"
 
 static leat_code add_text(leat__buf *to, const leat_reply *r, leat_error *err)
 {
@@ -76,21 +77,23 @@ static void ignore(void *arg, const leat_reply *r, const leat_error *e)
 static leat_code publish(leat_conn *conn, const leat__key *channel,
                          leat_bytes event)
 {
-    return leat_conn_send(
-        conn, LEAT_ARGS(leat_str("PUBLISH"), leat__key_bytes(channel), event),
-        &(leat_send_opts){ .fn = ignore }, NULL);
+    leat_bytes to = leat__key_bytes(channel);
+    const leat_bytes argv[] = { leat_str("PUBLISH"), to, event };
+    const leat_send_opts o = { .fn = ignore };
+    return conn->bundle ? leat__bundle_send_to(conn, to, argv, 3, &o, NULL)
+                        : leat_conn_send(conn, argv, 3, &o, NULL);
 }
 
 static leat_code publish_all(leat_conn *conn, const queue_profile *p,
                              const char *prefix, leat_bytes told)
 {
     leat__key near, far;
-    char name[LEAT_NAME_MAX + 1];
+    char name[LEAT__QUEUE_NAME_MAX + 1];
     leat_code rc = LEAT_OK;
     leat__key_put(&far, "%s:events", prefix);
     for (size_t at = 0; rc == LEAT_OK && at < told.n;) {
         leat_bytes queue = next_text(told, &at), event = next_text(told, &at);
-        size_t n = queue.n < LEAT_NAME_MAX ? queue.n : LEAT_NAME_MAX;
+        size_t n = queue.n < sizeof name ? queue.n : sizeof name - 1;
         memcpy(name, queue.p, n);
         name[n] = '\0';
         p->key(&near, prefix, name, "events");

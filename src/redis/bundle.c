@@ -499,6 +499,34 @@ leat_code leat__bundle_send(leat_conn *c, const leat_bytes *argv, size_t n,
     return start(b, k, err);
 }
 
+/* A command without keys for the node of this slot, not on its way yet. */
+static leat_code command_for(leat_conn *c, int slot, const leat_bytes *argv,
+                             size_t n, const leat_send_opts *opts,
+                             leat__routed **out, leat_error *err)
+{
+    size_t size;
+    leat_code rc = leat__bundle_ready(c, err);
+    if (rc == LEAT_OK)
+        rc = leat__conn_command_size(argv, n, &size, err);
+    if (rc != LEAT_OK)
+        return rc;
+    *out = routed_new(c->bundle, size, slot, opts, err);
+    if (!*out)
+        return LEAT_ENOMEM;
+    leat__resp_command((*out)->bytes, argv, n);
+    return LEAT_OK;
+}
+
+leat_code leat__bundle_send_to(leat_conn *c, leat_bytes key,
+                               const leat_bytes *argv, size_t n,
+                               const leat_send_opts *opts, leat_error *err)
+{
+    leat__routed *k;
+    leat_code rc = command_for(c, (int)leat__crc16_slot(key), argv, n, opts, &k,
+                               err);
+    return rc == LEAT_OK ? start(c->bundle, k, err) : rc;
+}
+
 /* EVALSHA sha numkeys keys args; the words behind the second are kept for
  * EVAL. */
 static leat__routed *script_new(leat__bundle *b, const leat__script *s,
@@ -559,17 +587,11 @@ leat_code leat__bundle_prove(leat_conn *c, leat_bytes key,
                              const leat_send_opts *opts, leat_error *err)
 {
     leat__bundle *b = c->bundle;
-    size_t size;
-    leat_code rc = leat__bundle_ready(c, err);
-    if (rc == LEAT_OK)
-        rc = leat__conn_command_size(argv, n, &size, err);
+    leat__routed *k;
+    int slot = (int)leat__crc16_slot(key);
+    leat_code rc = command_for(c, slot, argv, n, opts, &k, err);
     if (rc != LEAT_OK)
         return rc;
-    int slot = (int)leat__crc16_slot(key);
-    leat__routed *k = routed_new(b, size, slot, opts, err);
-    if (!k)
-        return LEAT_ENOMEM;
-    leat__resp_command(k->bytes, argv, n);
     k->proof = true;
     struct leat__bundle_slot *s = &b->slots[slot];
     if (provable(b, slot)) {

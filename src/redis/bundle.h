@@ -39,6 +39,12 @@ leat_code leat__bundle_script(leat_conn *c, const leat__script *s,
                               const leat_bytes *args, size_t nargs,
                               const leat_send_opts *opts, leat_error *err);
 
+/* A command without keys, to the node that has this one; not in a
+ * transaction. */
+leat_code leat__bundle_send_to(leat_conn *c, leat_bytes key,
+                               const leat_bytes *argv, size_t n,
+                               const leat_send_opts *opts, leat_error *err);
+
 /* A proof (proof.h): to the node that has this key, over the connection that
  * the slot's commands were answered on.  Where they came over several, or over
  * one that is gone, fn is told with LEAT_EUNKNOWN and without a reply. */

@@ -61,6 +61,26 @@ def unlisted(root):
              if not re.search(rf"^      {f}/ ", text, re.MULTILINE)])
 
 
+def untested_rows(root):
+    """Rows of docs/redowl.md that name no test, or one that is not there."""
+    code = "".join(p.read_text() for p in sorted(
+        [*root.glob("tests/integration/*redowl*"),
+         *root.glob("tests/integration/queue*.c")]))
+    there = set(re.findall(r"^(?:static void|def) (\w+)\(", code,
+                           re.MULTILINE))
+    problems = []
+    for row in re.findall(r"^\|(.*)\|$", (root / "docs/redowl.md").read_text(),
+                          re.MULTILINE):
+        last = row.split("|")[-1].strip()
+        if last == "test" or set(row) <= set("-|"):
+            continue
+        names = re.findall(r"`(\w+)`", last)
+        if not names:
+            problems.append(f"no test: {row.strip()}")
+        problems += [f"{n} is no test" for n in names if n not in there]
+    return problems
+
+
 def uncompilable(root):
     problems = []
     for page in pages(root):
@@ -97,6 +117,13 @@ def self_test(tap):
                   "src/x/m.c": '"leat_a_total" "leat_b_seconds"'}) as root:
         tap.caught("self-test: a metric that is not in the list is caught",
                    unlisted_metrics(root), "leat_b_seconds")
+    with planted({"docs/redowl.md": "| a | b | test |\n|---|---|---|\n"
+                  "| c | d | `good` |\n| e | f | `bad` |\n| g | h | |\n",
+                  "tests/integration/redowl.c": "static void good(void **s)\n"
+                  }) as root:
+        found = untested_rows(root)
+        tap.case("self-test: a row without its test is caught, and only it",
+                 found == ["bad is no test", "no test: g | h |"], found)
     tap.caught("self-test: a forgotten scenario is caught",
                missing_scenarios("| A1 | x |\n| A2 | x |\n| A2 | x |\n"),
                "A2 has 2", "A3 has 0")
@@ -109,6 +136,7 @@ t.clean("every test that is named exists", missing_tests(ROOT))
 t.clean("README.md lists every guide and every folder of src", unlisted(ROOT))
 t.clean("every scenario has one row", missing_scenarios(
     (ROOT / "docs/internals/scenarios.md").read_text()))
+t.clean("every row of docs/redowl.md has its test", untested_rows(ROOT))
 t.clean("every metric is in docs/metrics.md", unlisted_metrics(ROOT))
 t.clean("every example in C compiles", uncompilable(ROOT))
 t.done()

@@ -632,7 +632,7 @@ def queues_of_redowl_are_used_by_their_profile(b):
     table = b.ok("receive", "moves", *owl).out
     b.ok("ack", "moves", *owl, stdin=table.encode())
     refused(b.q("ack", "moves", *owl, stdin=table.encode()), 1, "stale")
-    refused(b.q("ack", "moves", *owl, "x"), 64, "not a receipt")
+    refused(b.q("ack", "moves", *owl, "x"), 1, "stale")
     equal(b.take(1, *owl, queue="moves")[0]["data"], "b")
     equal([x["name"] for x in b.json("queue", "ls")], ["jobs"])
     refused(b.q("send", "moves", "x", "-g", "a", *owl), 64, "no group", "hint")

@@ -266,6 +266,11 @@ static void bad_receipts_are_refused_and_change_nothing(void **state)
         assert_code(leat_queue_change_visibility(q, leat_str(bad[i]), 0, &e),
                     LEAT_EINVAL);
     }
+    /* A wrong time is told from a wrong receipt. */
+    assert_code(leat_queue_change_visibility(q, good, -1, &e), LEAT_EINVAL);
+    assert_code(leat_queue_receipt_check(q, good, &e), LEAT_OK);
+    assert_code(leat_queue_receipt_check(q, leat_str("x"), &e), LEAT_EINVAL);
+    assert_code(leat_queue_receipt_check(other, good, &e), LEAT_EINVAL);
     copy[good.n - 1] ^= 1;
     leat_bytes r[] = { leat_mem(copy, good.n), leat_str("x"), good };
     leat_code outcome[3];

@@ -52,7 +52,7 @@ typedef struct slow {
     leat_client *c;
     leat_queue *q;
     leat_bytes receipt;
-    bool reject;
+    bool reject, ack;
     leat_code rc;
     pthread_t thread;
 } slow;
@@ -60,8 +60,10 @@ typedef struct slow {
 static void *give_up(void *arg)
 {
     slow *s = arg;
-    s->rc = s->reject ? leat_queue_reject(s->q, s->receipt, "no", NULL)
-                      : leat_queue_change_visibility(s->q, s->receipt, 0, NULL);
+    s->rc = s->ack ? leat_queue_ack(s->q, s->receipt, NULL)
+            : s->reject
+                ? leat_queue_reject(s->q, s->receipt, "no", NULL)
+                : leat_queue_change_visibility(s->q, s->receipt, 0, NULL);
     return NULL;
 }
 
@@ -110,10 +112,9 @@ static leat_code end(slow *s)
 }
 
 /* Its time ran out while the question was on its way; another one has it. */
-static void stale_if_the_question_was_lost(bool reject)
+static void stale_if_the_question_was_lost(slow s)
 {
     leat_queue *side = orders();
-    slow s = { .reject = reject };
     send_text(side, "x");
     leat_queue_batch *b = take_one(side);
     s.receipt = item(b)->receipt;
@@ -133,13 +134,34 @@ static void stale_if_the_question_was_lost(bool reject)
 static void a_reject_that_never_came_is_not_said_to_be_done(void **state)
 {
     (void)state;
-    stale_if_the_question_was_lost(true);
+    stale_if_the_question_was_lost((slow){ .reject = true });
 }
 
 static void a_give_back_that_never_came_is_not_said_to_be_done(void **state)
 {
     (void)state;
-    stale_if_the_question_was_lost(false);
+    stale_if_the_question_was_lost((slow){ .reject = false });
+}
+
+static void an_ack_that_never_came_is_not_said_to_be_done(void **state)
+{
+    (void)state;
+    stale_if_the_question_was_lost((slow){ .ack = true });
+}
+
+static void an_ack_that_was_done_is_said_to_be_done(void **state)
+{
+    (void)state;
+    leat_queue *side = orders();
+    slow s = { .ack = true };
+    send_text(side, "x");
+    leat_queue_batch *b = take_one(side);
+    s.receipt = item(b)->receipt;
+    start(&s, side, TCPFAULT_DOWN);
+    wait_until(stats(side).in_flight == 0, LONG_MS);
+    assert_code(end(&s), LEAT_OK);
+    leat_queue_batch_free(b);
+    leat_queue_close(side);
 }
 
 static void a_reject_that_was_done_is_said_to_be_done(void **state)
@@ -182,6 +204,10 @@ static void a_give_back_that_was_done_is_said_to_be_done(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        proxy_test(an_ack_that_never_came_is_not_said_to_be_done),
+        owl_proxy_test(an_ack_that_never_came_is_not_said_to_be_done),
+        proxy_test(an_ack_that_was_done_is_said_to_be_done),
+        owl_proxy_test(an_ack_that_was_done_is_said_to_be_done),
         proxy_test(a_reject_that_never_came_is_not_said_to_be_done),
         owl_proxy_test(a_reject_that_never_came_is_not_said_to_be_done),
         proxy_test(a_give_back_that_never_came_is_not_said_to_be_done),

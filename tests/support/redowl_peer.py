@@ -14,7 +14,8 @@ shares nothing with the library.  Led by lines on stdin, each answered by one:
                                        N commands, and answered by "cut"
     listen CHANNEL...                  "ok"
     heard                              the next thing heard: "CHANNEL PAYLOAD"
-    forget                             "ok"; what it listens to, and a cut
+    prefix TEXT                        "ok"; of the keys, instead of redowl
+    forget                             "ok"; what it listens to, a cut, a prefix
 """
 
 import base64
@@ -24,8 +25,6 @@ import sys
 import time
 
 from wire import Wire
-
-PREFIX = "redowl"
 
 
 class Cut(Exception):
@@ -50,6 +49,7 @@ class Peer:
         self.where = where
         self.ear = None
         self.left = None
+        self.prefix = "redowl"
 
     def do(self, *words):
         if self.left is not None:
@@ -64,11 +64,11 @@ class Peer:
                  "at_unix_ms": now_ms()}
         if rc is not None:
             event["extra"] = {"rc": str(rc)}
-        self.do("PUBLISH", f"{PREFIX}:{queue}:events", go_json(event))
-        self.do("PUBLISH", f"{PREFIX}:events", go_json(event))
+        self.do("PUBLISH", f"{self.prefix}:{queue}:events", go_json(event))
+        self.do("PUBLISH", f"{self.prefix}:events", go_json(event))
 
     def send(self, queue, body, attrs="null"):
-        key, id = f"{PREFIX}:{queue}", secrets.token_hex(16)
+        key, id = f"{self.prefix}:{queue}", secrets.token_hex(16)
         attrs = json.loads(attrs)
         attrs = dict(sorted(attrs.items())) if attrs else None
         self.do("HSET", f"{key}:msg:{id}",
@@ -79,7 +79,7 @@ class Peer:
         return id
 
     def requeue(self, queue, batch=100):
-        key, count = f"{PREFIX}:{queue}", 0
+        key, count = f"{self.prefix}:{queue}", 0
         for r in self.do("ZRANGEBYSCORE", f"{key}:inflight", "-inf", now_ms(),
                          "LIMIT", 0, batch):
             id = self.do("HGET", f"{key}:receipt", r)
@@ -94,7 +94,7 @@ class Peer:
         return count
 
     def hand_out(self, queue, id, rc, hide_ms):
-        key, receipt = f"{PREFIX}:{queue}", secrets.token_hex(16)
+        key, receipt = f"{self.prefix}:{queue}", secrets.token_hex(16)
         self.do("HSET", f"{key}:receipt", receipt, id)
         if hide_ms is not None:
             self.do("ZADD", f"{key}:inflight", now_ms() + hide_ms, receipt)
@@ -115,7 +115,7 @@ class Peer:
         return got.decode() if got else None
 
     def receive(self, queue, hide_ms, most, wait_s):
-        key = f"{PREFIX}:{queue}"
+        key = f"{self.prefix}:{queue}"
         self.requeue(queue)
         for _ in range(5):
             id = self.pop(f"{key}:ready", int(wait_s))
@@ -132,13 +132,13 @@ class Peer:
         return "none"
 
     def dlq(self, queue):
-        id = self.pop(f"{PREFIX}:{queue}:dlq", 0)
-        if id is None or not self.do("EXISTS", f"{PREFIX}:{queue}:msg:{id}"):
+        id = self.pop(f"{self.prefix}:{queue}:dlq", 0)
+        if id is None or not self.do("EXISTS", f"{self.prefix}:{queue}:msg:{id}"):
             return "none"
         return self.hand_out(queue, id, None, None)
 
     def ack(self, queue, receipt):
-        key = f"{PREFIX}:{queue}"
+        key = f"{self.prefix}:{queue}"
         id = self.do("HGET", f"{key}:receipt", receipt)
         if not id:
             return "invalid"
@@ -149,14 +149,14 @@ class Peer:
         return "ok"
 
     def change(self, queue, receipt, ms):
-        key = f"{PREFIX}:{queue}"
+        key = f"{self.prefix}:{queue}"
         if not self.do("HGET", f"{key}:receipt", receipt):
             return "invalid"
         self.do("ZADD", f"{key}:inflight", now_ms() + int(ms), receipt)
         return "ok"
 
     def redrive(self, queue, n):
-        key, count = f"{PREFIX}:{queue}", 0
+        key, count = f"{self.prefix}:{queue}", 0
         for _ in range(int(n)):
             id = self.do("RPOPLPUSH", f"{key}:dlq", f"{key}:ready")
             if not id:
@@ -174,21 +174,30 @@ class Peer:
         self.left = int(n)
         return "ok"
 
-    def listen(self, *channels):
+    def listen(self, channels):
+        """One, which may hold blanks, or several behind each other."""
         self.ear = Wire(self.where, 60)
-        for c in channels:
-            self.ear.call("SUBSCRIBE", c)
+        for c in channels.split("events "):
+            self.ear.call("SUBSCRIBE", c if c.endswith("events") else c + "events")
         return "ok"
 
     def forget(self):
         if self.ear:
             self.ear.close()
         self.ear = self.left = None
+        self.prefix = "redowl"
+        return "ok"
+
+    def set_prefix(self, text):
+        self.prefix = text
         return "ok"
 
     def heard(self):
         _, channel, payload = self.ear.reply()
         return f"{channel.decode()} {payload.decode()}"
+
+
+VERBS = {"prefix": "set_prefix"}
 
 
 def main():
@@ -197,12 +206,15 @@ def main():
         verb, *rest = line.rstrip("\n").split(" ")
         if verb == "send" and len(rest) > 3:
             rest = rest[:2] + [" ".join(rest[2:])]
+        if verb in ("listen", "prefix"):
+            rest = [" ".join(rest)]
         try:
-            print(getattr(peer, verb)(*rest), flush=True)
+            print(getattr(peer, VERBS.get(verb, verb))(*rest), flush=True)
         except Cut:
             print("cut", flush=True)
-        if verb not in ("cut", "listen", "heard"):
+        if verb not in ("cut", "listen", "heard", "prefix"):
             peer.left = None
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -268,8 +268,7 @@ def owl_flying(when):
 
 
 def owl_ack(k):
-    yield owl_case(k, owl_flying(LATER), "o", "2", "0", "0", 0, "r1", "r2",
-                   "r9", "", "", "")
+    yield owl_case(k, owl_flying(LATER), "o", LANE, 7, "2", "r1", "r2", "r9")
 
 
 def owl_change(k):
@@ -291,7 +290,7 @@ def owl_expire(k):
     yield owl_case(k, [*owl_flying(1), *owl_messages(0, 3),
                        ["HSET", "receipt", "r3", "id3", "r4", "gone"],
                        ["ZADD", "inflight", 2, "r3", 3, "r4"]],
-                   100, "2", ME, KEEP, "0")
+                   100, "2", ME, KEEP, "0", k)
 
 
 def owl_redrive(k):
@@ -314,7 +313,7 @@ def owl_take(k):
             *owl_flying(1), ["HSET", "msg:id1", "rc", 2],
             *owl_messages(0, 3),
             ["RPUSH", "dlq" if dead == "1" else "ready", "gone", "id3"]],
-            "o", LANE, 1, "2", 5, 5000, 10, dead, 2)
+            "o", LANE, 1, "2", 5, 5000, 10, dead, 2, "0")
 
 
 CASES = {

@@ -163,14 +163,15 @@ def owl_list(name, n):
 
 
 OWL = {
-    "ack": lambda n: owl_case("l", owl_flying(n, LATER), "o", "0", "0", "0", 0,
-                              *(f"r{i}" for i in numbered(n)), *[""] * n),
+    "ack": lambda n: owl_case("l", owl_flying(n, LATER), "o", LANE, 7, "0",
+                              *(f"r{i}" for i in numbered(n))),
     "change": lambda n: owl_case("l", owl_flying(n, LATER), "o", LANE, 7, "0",
                                  "0", "back", 0, "",
                                  *(f"r{i}" for i in numbered(n))),
     "drop": lambda n: owl_case("l", owl_list("dlq", n), "o", "dead", n, "0",
                                "1"),
-    "expire": lambda n: owl_case("l", owl_flying(n, 1), n, "0", ME, KEEP, "0"),
+    "expire": lambda n: owl_case("l", owl_flying(n, 1), n, "0", ME, KEEP, "0",
+                                 "l"),
     "peek": lambda n: owl_case("l", owl_list("dlq", n), "o", n, "1"),
     "redrive": lambda n: owl_case("l", owl_list("dlq", n), "o", LANE, 7, "0",
                                   n),
@@ -178,7 +179,7 @@ OWL = {
         x for i in numbered(n)
         for x in (f"id{i}", "4\nnulleA==", "", "", 5000, 0))),
     "take": lambda n: owl_case("l", owl_list("ready", n), "o", LANE, 1, "0", n,
-                               5000, 10, "0", 0),
+                               5000, 10, "0", 0, "1"),
 }
 
 

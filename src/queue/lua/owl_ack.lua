@@ -1,45 +1,53 @@
 --#include "queue/owl_base.lua"
-local how = ARGV[2]
+local how, queue = ARGV[4], ARGV[1]
+local was = call('GET', base .. 'lane:' .. ARGV[2])
+--#include "queue/lane.lua"
 --#include "queue/owl_tell.lua"
 -- owl_ack.lua: messages of a redowl queue are done.
 --
 -- KEYS   1 inflight
--- ARGV   as ack.lua; the ids are not known to the caller and empty
+-- ARGV   1 queue   2 lane   3 number of the call   4 events   5... receipts
 -- result [] all are done; else for each 1 done, 0 the receipt is stale
 --
--- in flight -> done.  Asked again, a receipt that is gone counts as done: it was
--- there when it was asked first, or its message is in the queue anyway.
+-- in flight -> done.  A receipt whose message is gone is stale, and forgotten.
+-- What came of a call is noted in its lane, so that a lost answer is asked for
+-- again: the receipt alone would not tell "done" from "expired meanwhile".
 local MOST = 1000 -- LEAT_QUEUE_BATCH
-if #ARGV > 5 + 2 * MOST then
+if #ARGV > 4 + MOST then
     return redis.error_reply('ERR more than one call may have')
 end
-local out, ids, bad, seen = {}, {}, 0, {}
-local last = 5 + (#ARGV - 5) / 2
-local found = call('HMGET', receipt, unpack(ARGV, 6, last))
+local out, bad, done_ids = {}, 0, {}
+if done then
+    for i = 5, done == '' and 0 or #ARGV do
+        out[i - 4] = sub(done, i - 4, i - 4) == '1' and 1 or 0
+    end
+    return out
+end
+local found, some = call('HMGET', receipt, unpack(ARGV, 5)), false
 for i = 1, #found do
-    local r, n = ARGV[5 + i], 1
-    if found[i] and not seen[r] then
-        ids[#ids + 1] = found[i]
-    elseif ARGV[3] ~= '1' then
-        n = 0
+    some = some or found[i]
+end
+if some then
+--#include "redis/may.lua"
+    may(inflight, 'DEL HDEL SET ZREM')
+    call('HDEL', receipt, unpack(ARGV, 5))
+    call('ZREM', inflight, unpack(ARGV, 5))
+    call('ZREM', hidden, unpack(ARGV, 5))
+end
+for i = 1, #found do
+    local id = found[i]
+    out[i] = id and call('DEL', base .. 'msg:' .. id) or 0
+    if out[i] == 1 then
+        done_ids[#done_ids + 1] = id
+    else
         bad = bad + 1
     end
-    seen[r] = true
-    out[i] = n
 end
-if #ids > 0 then
---#include "redis/may.lua"
-    may(inflight, 'DEL HDEL ZREM')
-    call('HDEL', receipt, unpack(ARGV, 6, last))
-    call('ZREM', inflight, unpack(ARGV, 6, last))
-    call('ZREM', hidden, unpack(ARGV, 6, last))
-    local keys = {}
-    for i = 1, #ids do
-        keys[i] = base .. 'msg:' .. ids[i]
-    end
-    call('DEL', unpack(keys))
+if #done_ids > 0 then
+    call('SET', base .. 'lane:' .. ARGV[2], ARGV[3] .. ' ' ..
+         (bad > 0 and table.concat(out) or ''), 'PX', LANE_MS)
 end
-for i = 1, #ids do
-    tell('acked', ids[i])
+for i = 1, #done_ids do
+    tell('acked', done_ids[i])
 end
 return with_told(bad > 0 and out or {})

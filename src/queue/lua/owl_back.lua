@@ -51,3 +51,9 @@ local function reap(limit)
     give_back(back)
     return #back + #late + #dead
 end
+
+-- In how many ms something is due; -1: nothing is hidden.
+local function left(zset)
+    local head = call('ZRANGE', zset, 0, 0, 'WITHSCORES')
+    return head[2] and math.max(0, math.ceil(head[2] - now)) or -1
+end

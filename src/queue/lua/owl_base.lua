@@ -7,10 +7,9 @@
 -- now is the server's clock, in milliseconds: the others read deadlines by
 -- theirs, so it is no logical one.
 local call, try = redis.call, redis.pcall
-local sub, find, match = string.sub, string.find, string.match
+local sub, find = string.sub, string.find
 local inflight = KEYS[1]
 local base = sub(inflight, 1, -9)
-local queue = match(base, '^[^:]*:(.*):$')
 local ready, dlq = base .. 'ready', base .. 'dlq'
 local receipt, hidden = base .. 'receipt', base .. 'dlq_inflight'
 local t = call('TIME')

@@ -1,5 +1,5 @@
 --#include "queue/owl_base.lua"
-local how = ARGV[4]
+local how, queue = ARGV[4], ARGV[1]
 local was = call('GET', base .. 'lane:' .. ARGV[2])
 --#include "queue/lane.lua"
 --#include "queue/owl_tell.lua"
@@ -18,7 +18,8 @@ if #ARGV > 8 + MOST then
     return redis.error_reply('ERR more than one call may have')
 end
 local what, bad = ARGV[6], 0
-local hiding = what == 'hide' or what == 'fail'
+local hiding = what == 'hide' or what == 'fail' or what == 'wait' or
+    what == 'late'
 local out, back, worn, lie = {}, {}, {}, {}
 if done then
     for i = 9, done == '' and 0 or #ARGV do

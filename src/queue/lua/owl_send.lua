@@ -1,5 +1,5 @@
 --#include "queue/owl_base.lua"
-local how = ARGV[4]
+local how, queue = ARGV[4], ARGV[1]
 local was = call('GET', base .. 'lane:' .. ARGV[2])
 --#include "queue/lane.lua"
 --#include "queue/owl_lane.lua"

@@ -1,5 +1,5 @@
 --#include "queue/owl_base.lua"
-local how = ARGV[4]
+local how, queue = ARGV[4], ARGV[1]
 local was = call('GET', base .. 'lane:' .. ARGV[2])
 --#include "queue/lane.lua"
 --#include "queue/owl_lane.lua"
@@ -11,12 +11,16 @@ local was = call('GET', base .. 'lane:' .. ARGV[2])
 -- KEYS   1 inflight
 -- ARGV   as take.lua, but 6 is never the queue's, and
 --        9 how often a message is received before it is a dead letter; 0: ever
--- result [0, hidden for ms, receipt, message, receipt, message, ...]
+--        10 '1': in order, nothing while one that was received is in flight
+-- result [0, hidden for ms, receipt, message, receipt, message, ...], or there is
+--        nothing: [2, ms until something that is hidden is due, -1: none is]
 --
 -- ready -> in flight or dead; dead -> in flight.  An id without message is
 -- dropped.  As redowl does, what expired comes back first, and a message is dead
 -- when it would be received once too often.
 local LOOKED_AT_ONCE, MOST = 1000, 1000 -- LEAT_QUEUE_BATCH
+local ROOM = 33554432 -- bytes of an answer are enough, but a message at least
+local LATE_MAX = 1000 -- delayed ones, before one in flight is not looked for
 local max, hide, dead = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[8] == '1'
 local most = tonumber(ARGV[9])
 if max > MOST or tonumber(ARGV[7]) > MOST then
@@ -52,12 +56,29 @@ call('PERSIST', inflight)
 if ARGV[7] ~= '0' then
     reap(ARGV[7])
 end
-local taken, worn, looked = {}, {}, 0
+
+-- What is delayed was never received, and keeps nobody back.
+local function received_one_flies()
+    local all = call('ZRANGE', inflight, 0, LATE_MAX - 1)
+    local ids = #all > 0 and call('HMGET', receipt, unpack(all)) or {}
+    for i = 1, #ids do
+        local rc = ids[i] and try('HGET', base .. 'msg:' .. ids[i], 'rc')
+        if rc and rc ~= '0' then
+            return true
+        end
+    end
+end
+if ARGV[10] == '1' and received_one_flies() then
+    return with_told({ 2, left(zset) })
+end
+local taken, worn, looked, bytes = {}, {}, 0, 0
 repeat
     local got, all = call('LRANGE', list, 0, max - 1), {}
     for i = 1, #got do
-        all[i] = fetch(got[i])
-        if all[i] == false then
+        local m = fetch(got[i])
+        all[i] = m
+        bytes = bytes + (m and #m.body + #m.attrs or 0)
+        if m == false or (bytes > ROOM and i > 1) then
             got = { unpack(got, 1, i - 1) }
             break
         end
@@ -91,6 +112,9 @@ if #taken > 0 then
     call('ZADD', zset, unpack(due))
     call('SET', base .. 'lane:' .. ARGV[2], ARGV[3] .. ' ' .. #taken, 'PX',
          LANE_MS)
+end
+if #taken == 0 then
+    out = { looked >= LOOKED_AT_ONCE and 1 or 2, left(zset) }
 end
 for i = 1, #worn do
     tell('to_dlq', worn[i].id, worn[i].rc)

@@ -1,5 +1,6 @@
 -- owl_tell.lua: events of a redowl queue, for whoever listens; `how` as in
--- tell.lua.  Escaped as Go does.
+-- tell.lua, `queue` is its name: a prefix may hold colons, too.  Escaped as Go
+-- does.
 local far = sub(base, 1, -#queue - 2) .. 'events'
 local told, deaf = {}, how == '0'
 if how == '1' then

@@ -127,14 +127,24 @@ static void any_allocation_may_fail(void **state)
     alloc_fail_sweep(both_ways, NULL);
 }
 
+static leat_code slot_of(const char *prefix, const char *name)
+{
+    leat__key k;
+    leat__queue_redowl.home(&k, prefix, name);
+    return leat__queue_one_slot(&k, name, NULL);
+}
+
 static void a_hash_tag_is_what_redis_takes_for_one(void **state)
 {
     (void)state;
-    assert_int_equal(leat__queue_one_slot("{a}", NULL), LEAT_OK);
-    assert_int_equal(leat__queue_one_slot("x{a}y{}", NULL), LEAT_OK);
-    assert_int_equal(leat__queue_one_slot("{}{a}", NULL), LEAT_EINVAL);
-    assert_int_equal(leat__queue_one_slot("}a{", NULL), LEAT_EINVAL);
-    assert_int_equal(leat__queue_one_slot("a", NULL), LEAT_EINVAL);
+    assert_int_equal(slot_of(NULL, "{a}"), LEAT_OK);
+    assert_int_equal(slot_of(NULL, "x{a}y{}"), LEAT_OK);
+    assert_int_equal(slot_of(NULL, "{}{a}"), LEAT_EINVAL);
+    assert_int_equal(slot_of(NULL, "}a{"), LEAT_EINVAL);
+    assert_int_equal(slot_of(NULL, "a"), LEAT_EINVAL);
+    assert_int_equal(slot_of("{p}", "a"), LEAT_OK);
+    assert_int_equal(slot_of("{p", "a}"), LEAT_OK);
+    assert_int_equal(slot_of("{}", "{a}"), LEAT_EINVAL);
 }
 
 int main(void)
