@@ -155,8 +155,8 @@ leat__producer *leat__producer_open(leat_topic *t, uint32_t first,
     p->quota = q;
     leat__topic_retention(t, &r);
     leat__producer_policy_locked(p, &r); /* nobody else has it yet */
-    if (leat__ripening_init(&p->ripening, t, first, span, err) == LEAT_OK &&
-        make_memory(p, err) == LEAT_OK &&
+    if (make_memory(p, err) == LEAT_OK &&
+        leat__ripening_init(&p->ripening, t, first, span, err) == LEAT_OK &&
         leat__thread_start(&p->thread, "leat-producer", leat__producer_run, p,
                            err) == LEAT_OK)
         return p;

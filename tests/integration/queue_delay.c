@@ -9,18 +9,6 @@
 
 enum { ROUNDS = 8, MOST_OF = 5, SOON_MS = 100, LATE_MS = 900, CALLS = 40 };
 
-/* The lease is that of a process which died with it a moment ago: our own
- * reaper leaves the shard alone for three seconds. */
-static void the_reaper_has_died(void)
-{
-    assert_int_equal(
-        redis_int(server, "EVAL %s 0",
-                  "local t = redis.call('TIME') "
-                  "redis.call('SET', 'leat:{q/41}:reaper', 'dead ' .. "
-                  "(t[1] * 1000 + math.floor(t[2] / 1000) + 2900)) return 1"),
-        1);
-}
-
 /* From a process of its own, as it were: nothing is left of it. */
 static void send_and_end(int64_t delay_ms, bool with_id)
 {
@@ -37,28 +25,13 @@ static void send_and_end(int64_t delay_ms, bool with_id)
     leat_client_close(c);
 }
 
-typedef struct patient {
-    leat_queue *q;
-    int64_t came_ms;
-} patient;
-
-static void *wait_for_one(void *arg)
-{
-    patient *p = arg;
-    leat_queue_batch *b = take_one(p->q);
-    p->came_ms = wait_now_ms();
-    ack(p->q, b);
-    leat_queue_batch_free(b);
-    return NULL;
-}
-
 /* How late it came to one who waited before it was sent. */
 static int64_t lateness(leat_queue *q, bool with_id)
 {
     patient p = { .q = q };
     pthread_t thread;
     the_reaper_has_died();
-    assert_int_equal(pthread_create(&thread, NULL, wait_for_one, &p), 0);
+    assert_int_equal(pthread_create(&thread, NULL, be_patient, &p), 0);
     wait_until(redis_int(server, "PUBSUB CHANNELS leat:{q/41}:orders:ready") ==
                    1,
                LONG_MS);
@@ -103,7 +76,7 @@ static void who_waits_for_a_delay_asks_only_when_it_is_over(void **state)
         send_and_end(3 * SOON_MS, false);
         int64_t before = scripts_run();
         patient p = { .q = q };
-        (void)wait_for_one(&p);
+        (void)be_patient(&p);
         in_time += p.came_ms - due < LATE_MS;
         assert_true(scripts_run() - before < CALLS);
     }
@@ -148,7 +121,7 @@ static int64_t wait_of(leat_queue *q, bool with_id)
 {
     patient p = { .q = q };
     pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, wait_for_one, &p), 0);
+    assert_int_equal(pthread_create(&thread, NULL, be_patient, &p), 0);
     wait_until(redis_int(server, "EVAL %s 0",
                          "return redis.call('PUBSUB', 'NUMSUB', "
                          "'leat:{q/41}:orders:ready')[2]") > 0,

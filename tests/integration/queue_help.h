@@ -130,4 +130,32 @@ static inline void conserved(leat_queue *q)
                  (long long)s.purged);
 }
 
+/* The lease is that of a process which died with it a moment ago: our own
+ * reaper leaves the shard alone for three seconds. */
+static inline void the_reaper_has_died(void)
+{
+    assert_int_equal(
+        redis_int(server, "EVAL %s 0",
+                  "local t = redis.call('TIME') "
+                  "redis.call('SET', 'leat:{q/41}:reaper', 'dead ' .. "
+                  "(t[1] * 1000 + math.floor(t[2] / 1000) + 2900)) return 1"),
+        1);
+}
+
+/* A thread that waits for a message, and notes when it came. */
+typedef struct patient {
+    leat_queue *q;
+    int64_t came_ms;
+} patient;
+
+static inline void *be_patient(void *arg)
+{
+    patient *p = arg;
+    leat_queue_batch *b = take_one(p->q);
+    p->came_ms = wait_now_ms();
+    ack(p->q, b);
+    leat_queue_batch_free(b);
+    return NULL;
+}
+
 #endif

@@ -49,17 +49,6 @@ static void what_expired_counts_as_visible_though_nobody_reaps(void **state)
     leat_queue_close(q);
 }
 
-/* The lease is that of a process which died with it a moment ago. */
-static void the_reaper_has_died(void)
-{
-    assert_int_equal(
-        redis_int(server, "EVAL %s 0",
-                  "local t = redis.call('TIME') "
-                  "redis.call('SET', 'leat:{q/41}:reaper', 'dead ' .. "
-                  "(t[1] * 1000 + math.floor(t[2] / 1000) + 2900)) return 1"),
-        1);
-}
-
 static void what_expired_counts_as_visible_before_a_reaper_comes(void **state)
 {
     (void)state;
@@ -539,21 +528,6 @@ static void a_paused_queue_still_hands_out_its_dead_letters(void **state)
     leat_queue_close(q);
 }
 
-typedef struct patient {
-    leat_queue *q;
-    int64_t came_ms;
-} patient;
-
-static void *wait_for_one(void *arg)
-{
-    patient *p = arg;
-    leat_queue_batch *b = take_one(p->q);
-    p->came_ms = wait_now_ms();
-    ack(p->q, b);
-    leat_queue_batch_free(b);
-    return NULL;
-}
-
 /* Without being told it would look after 5 s.  The best of some tries: the
  * machine may be busy. */
 static void who_waits_is_woken_when_a_queue_is_resumed(void **state)
@@ -567,7 +541,7 @@ static void who_waits_is_woken_when_a_queue_is_resumed(void **state)
         pthread_t thread;
         must(leat_queue_pause(q, err));
         send_text(q, "x");
-        assert_int_equal(pthread_create(&thread, NULL, wait_for_one, &p), 0);
+        assert_int_equal(pthread_create(&thread, NULL, be_patient, &p), 0);
         wait_nap(200); /* so that it waits, most likely */
         int64_t from = wait_now_ms();
         must(leat_queue_resume(q, err));
