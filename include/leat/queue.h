@@ -150,6 +150,9 @@ typedef struct leat_receive_opts {
     int64_t wait_ms;       /* for the first                                  */
     int64_t visibility_ms; /* 0: the queue's                                 */
     bool dead;             /* from the dead letters, hidden as others are    */
+    int cancel_fd;         /* the wait ends when this is readable, and it is */
+                           /* not read: one call's own interrupt, as that of */
+                           /* leat_ctx_cancel_fd; 0: none                    */
 } leat_receive_opts;
 
 /* NULL on failure; a batch of none is an empty wait. */
@@ -161,7 +164,11 @@ LEAT_API const leat_queue_item *leat_queue_batch_at(const leat_queue_batch *b,
                                                     size_t i);
 LEAT_API void leat_queue_batch_free(leat_queue_batch *b);
 
-/* Make the receives that wait on other threads return empty. */
+/* Make every receive that waits now return early, or the next that would wait
+ * if none does.  Of several threads one that is between two receives is not
+ * reached: raise a flag that they look at, and interrupt until all have ended,
+ * or give each call its cancel_fd.  Sources are not meant: see
+ * leat_source_interrupt. */
 LEAT_API void leat_queue_interrupt(leat_queue *q);
 
 /* The message is done.  LEAT_ESTALE: it is no longer this receipt's;

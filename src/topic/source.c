@@ -134,8 +134,10 @@ static int receive_driving(consumer *c, leat_delivery **out, int max,
         int n = leat__deliver(c, out, max);
         if (n > 0)
             n = announce(c, out, n);
-        if (n > 0)
+        if (n > 0) {
+            atomic_store(&c->interrupted, false); /* it returns, as asked */
             return n;
+        }
         if (c->final.code != LEAT_OK)
             return fail_receive(&c->final, err);
         if (c->refused.code != LEAT_OK) {
