@@ -76,9 +76,9 @@ typedef struct leat_queue_opts {
                          /* others do, or leat_queue_requeue_expired_once  */
     bool no_events;      /* publish none                                  */
     bool durable_events; /* also in a capped stream                       */
-    leat_client *event_client; /* borrowed; NULL: the same                  */
-    leat_logger log;
-    leat_metrics *metrics; /* borrowed; NULL: none                          */
+    leat_client *event_client; /* kept until the close; NULL: the same      */
+    leat_logger log;       /* NULL fn: the client's                         */
+    leat_metrics *metrics; /* borrowed; NULL: the client's                  */
     const char *id; /* of leat_queue_remove: the one that is meant; NULL:   */
                     /* whichever is there                                   */
 } leat_queue_opts;
@@ -273,7 +273,8 @@ LEAT_API leat_code leat_queue_stats_get(leat_queue *q, leat_queue_stats *out,
                                         leat_error *err);
 
 /* The names of the queues under a prefix, sorted, one call for each, when all
- * have been read.  One that is made or removed meanwhile may be among them. */
+ * have been read, inside this one and without a lock: fn may open and remove
+ * queues.  One that is made or removed meanwhile may be among them. */
 typedef void leat_queue_name_fn(void *arg, const char *name);
 LEAT_API leat_code leat_queue_list(leat_client *c, const char *prefix,
                                    leat_queue_name_fn *fn, void *arg,
@@ -289,7 +290,9 @@ typedef struct leat_queue_event {
     int64_t receives; /* -1: the event has none                              */
 } leat_queue_event;
 
-/* missed: some may have been lost before this one. */
+/* missed: some may have been lost before this one.  Runs on the watch's thread,
+ * which hears nothing meanwhile, without a lock: it may use the client and its
+ * queues; it must not close the watch. */
 typedef void leat_queue_event_fn(void *arg, const leat_queue_event *e,
                                  bool missed);
 

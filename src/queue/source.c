@@ -391,6 +391,8 @@ static queue_source *source_new(leat_queue *q, const leat_queue_source_opts *o,
     leat__list_init(&s->lots);
     s->base.ops = &ops;
     s->base.name = q->name;
+    s->base.log = q->opts.log;
+    s->base.metrics = q->opts.metrics;
     s->base.ordered = q->fifo && !o->dead;
     s->q = q;
     s->opts = *o;

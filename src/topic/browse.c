@@ -424,7 +424,9 @@ void leat_browse_close(leat_browse *b)
     leat__free(b->parts);
     leat_reply_free(b->body);
     leat__opened_release(&b->opened);
+    leat_client *c = b->client;
     leat__free(b);
+    leat__client_drop(c, LEAT__A_BROWSE);
 }
 
 static leat_code add_parts(leat_browse *b, const leat__topic_at *t,
@@ -468,8 +470,10 @@ leat_browse *leat_browse_open(leat_client *c, const char *topic,
         return NULL;
     }
     leat_browse *b = leat__zalloc(sizeof *b, err);
-    if (!b)
+    if (!b || leat__client_keep(c, LEAT__A_BROWSE, err) != LEAT_OK) {
+        leat__free(b);
         return NULL;
+    }
     b->client = c;
     b->opened.codec = o.codec;
     b->follow = o.follow;

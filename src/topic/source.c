@@ -461,6 +461,8 @@ static void fill_opts(consumer *c, const leat_topic_source_opts *given)
     c->log = o->log.fn ? o->log : c->topic->opts.log;
     if (!o->metrics)
         o->metrics = c->topic->opts.metrics;
+    c->base.log = c->log;
+    c->base.metrics = o->metrics;
 }
 
 static leat_code init_sync(consumer *c, leat_error *err)
