@@ -97,6 +97,7 @@ typedef enum leat__dead {
     LEAT__DEAD_REJECTED = 0,
     LEAT__DEAD_FAILED,
     LEAT__DEAD_DIED,
+    LEAT__DEAD_UNREADABLE, /* set aside by due.lua */
     LEAT__DEADS
 } leat__dead;
 

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/system.h"
+#include "metrics/metrics.h"
 #include "topic/consumer.h"
 
 #include <assert.h>
@@ -191,6 +192,20 @@ static int64_t next_look(const part *p, const leat_reply *wait, int64_t now_ns)
     return now_ns + ns;
 }
 
+static void count_aside(part *p, int64_t aside)
+{
+    consumer *c = p->c;
+    if (aside <= 0)
+        return;
+    leat__count_add(&c->counts.dead, (uint64_t)aside);
+    leat__counter_add(p->meters->dead[LEAT__DEAD_UNREADABLE], (uint64_t)aside);
+    leat__log(&c->log, LEAT_LOG_WARN,
+              "'%s' %u, group '%s': %lld messages that were put by are dead "
+              "letters now: another program or version wrote what cannot be "
+              "read",
+              c->topic->name, p->index, c->group, (long long)aside);
+}
+
 /* What is damaged does not keep others waiting. */
 static void take_all(part *p, const leat_reply *r)
 {
@@ -199,6 +214,7 @@ static void take_all(part *p, const leat_reply *r)
     leat_reply_iter it = leat_reply_each(r);
     leat__kept_look(p, next_look(p, leat_reply_step(&it), now));
     (void)number(leat_reply_step(&it), &p->kept.total);
+    count_aside(p, leat_reply_int(leat_reply_step(&it)));
     while (it.left > 0 && !p->gone)
         if (take_one(p, leat_reply_step(&it), &e) == LEAT_ENOMEM)
             break;
@@ -216,7 +232,7 @@ static void on_due(void *arg, const leat_reply *r, const leat_error *e)
     if (leat__part_epoch(p) != p->kept.epoch)
         return;
     leat_error odd;
-    e = leat__reply_odd(r, e, "[]|[ni(_)]", "what is due", &odd);
+    e = leat__reply_odd(r, e, "[]|[nii(_)]", "what is due", &odd);
     if (e) {
         leat__drive_failed(p->c, e, "fetching what is due again");
         p->kept.at_ns = leat__now_ns() + RETRY_NS;
@@ -244,21 +260,24 @@ static void fetch(part *p, uint32_t most)
     leat_error e;
     char epoch[LEAT__NUMBER], count[LEAT__NUMBER], bytes[LEAT__NUMBER];
     char ids[LEAT__KEPT_MAX][LEAT__ID_TEXT];
-    const leat_bytes keys[] = { leat__key_bytes(&p->lease),
-                                leat__key_bytes(&p->kept_key),
-                                leat__key_bytes(&p->due_key),
-                                leat__key_bytes(&p->lane_key) };
-    size_t n = 4;
+    const leat_bytes keys[] = {
+        leat__key_bytes(&p->lease),   leat__key_bytes(&p->kept_key),
+        leat__key_bytes(&p->due_key), leat__key_bytes(&p->lane_key),
+        leat__key_bytes(&p->dlq_key), leat__key_bytes(&p->cursor)
+    };
+    enum { KEYS = sizeof keys / sizeof *keys, FIRST = 5 };
+    size_t n = FIRST;
     p->kept.epoch = leat__part_epoch(p);
-    leat_bytes args[4 + LEAT__KEPT_MAX] = {
+    leat_bytes args[FIRST + LEAT__KEPT_MAX] = {
         leat_str(c->nonce), leat__arg_int(epoch, (int64_t)p->kept.epoch),
-        leat__arg_int(count, most), leat__arg_int(bytes, FETCH_BYTES)
+        leat__arg_int(count, most), leat__arg_int(bytes, FETCH_BYTES),
+        leat_str(c->group)
     };
     for (const leat__kept *k = p->kept.first; k; k = k->next, n++)
-        args[n] = leat__id_format(k->id, ids[n - 4]);
+        args[n] = leat__id_format(k->id, ids[n - FIRST]);
     p->kept.at_ns = INT64_MAX;
     p->kept.asked = true; /* before: the answer may be there at once */
-    if (leat__script_send(c->cmd, &leat__script_topic_due, keys, 4, args, n,
+    if (leat__script_send(c->cmd, &leat__script_topic_due, keys, KEYS, args, n,
                           &(leat_send_opts){ .fn = on_due, .arg = p },
                           &e) == LEAT_OK)
         return;

@@ -85,6 +85,7 @@ static void make_settled(maker *k, part_meters *m)
         [LEAT__DEAD_REJECTED] = "rejected",
         [LEAT__DEAD_FAILED] = "failed",
         [LEAT__DEAD_DIED] = "died",
+        [LEAT__DEAD_UNREADABLE] = "unreadable",
     };
     for (int i = 0; i <= LEAT__SETTLE_COMMITTED; i++)
         m->settled[i] = by_result(k, "leat_topic_settled_messages_total",

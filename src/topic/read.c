@@ -108,7 +108,7 @@ static void take_entries(part *p, const leat_reply *entries, uint32_t max,
     }
     p->caught_up = n == all && all < asked;
     if (n < all)
-        p->read_epoch = 0;
+        p->read_epoch = 0; /* what is under way is behind the rest of this */
 }
 
 /* A key that is no stream is told to who receives, and asked again. */
@@ -261,7 +261,8 @@ static void on_read(void *arg, const leat_reply *r, const leat_error *e)
         leat__read_failed(c, p, e);
         return;
     }
-    if (leat__part_epoch(p) != p->read_epoch || p->doubtful)
+    if (!leat__part_owned(p) || leat__part_epoch(p) != p->read_epoch ||
+        p->doubtful)
         return;
     streams s = streams_of(r);
     if (!next_stream(&s)) {

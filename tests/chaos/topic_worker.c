@@ -19,7 +19,8 @@
  *   large=N         one in N has a body that is kept beside the log (0: none)
  *
  * A consumer writes down each delivery, effect, outcome of a settlement and
- * change of ownership, with partition and fence.
+ * change of ownership, with partition and fence; and when it takes a partition,
+ * what is settled there.
  *
  *   name=TEXT       its stable name in the group ("": none)
  *   lease=MS drain=MS block=MS in_flight=N batch=N order=partition|key|none
@@ -56,6 +57,8 @@
 #include "support/failpoint.h"
 #include "support/wait.h"
 #include "support/worker.h"
+#include "topic/consumer.h"
+#include "topic/window_inside.h"
 
 #include <leat/leat.h>
 #include <leat/topic.h>
@@ -297,7 +300,7 @@ static int produce(leat_topic *t)
     return leat_topic_flush(t, WORKER_END_MS, &e) == LEAT_OK ? 0 : 3;
 }
 
-static int producer(leat_client *c, const char *dir, const char *role)
+static int run_producer(leat_client *c, const char *dir, const char *role)
 {
     last_seq = calloc((size_t)o.keys, sizeof *last_seq);
     parts = calloc((size_t)o.keys, sizeof *parts);
@@ -351,6 +354,13 @@ static bool is_denied(uint64_t id)
            access(o.fail_file, F_OK) == 0;
 }
 
+/* 0: it waited beside the log, and came from there. */
+static uint64_t place_in_log(const leat_delivery *d)
+{
+    leat_position at = leat_delivery_position(d);
+    return ((const handed *)d)->kept ? 0 : ledger_at(at.ms, at.seq);
+}
+
 /* What becomes of it: LEAT_ACK if it had its effect; else with a reason. */
 static leat_verdict work(const leat_delivery *d, char why[WHY_SIZE])
 {
@@ -376,7 +386,7 @@ static leat_verdict work(const leat_delivery *d, char why[WHY_SIZE])
         snprintf(why, WHY_SIZE, "never %llu", (unsigned long long)id);
         return LEAT_REJECT;
     }
-    write_down(LEDGER_EFFECT, d, attempt);
+    write_down(LEDGER_EFFECT, d, place_in_log(d));
     failpoint("after_effect");
     return LEAT_ACK;
 }
@@ -426,6 +436,32 @@ static void listen_too(leat_source *s)
     __atomic_store_n(&s->on_settled, on_settled_too, __ATOMIC_SEQ_CST);
 }
 
+static leat_source *_Atomic joined;
+
+static void write_settled(uint32_t partition, uint64_t epoch, leat__id first,
+                          leat__id last)
+{
+    ledger_record r = { .key = ledger_at(first.ms, first.seq),
+                        .seq = ledger_at(last.ms, last.seq),
+                        .place = (uint64_t)partition + 1,
+                        .fence = epoch };
+    worker_write(book, LEDGER_TAKEN, r);
+}
+
+/* What the server said to be settled, before anything of it is handed out.  The
+ * first time the source may be about to be returned. */
+static void write_taken(uint32_t partition, uint64_t epoch)
+{
+    leat_source *s;
+    while (!(s = atomic_load(&joined)))
+        wait_nap(1);
+    const leat__window *w = ((const consumer *)s)->parts[partition]->window;
+    write_settled(partition, epoch, (leat__id){ 0, 0 }, w->cursor);
+    for (size_t i = 0; i < w->recall.range_n; i++)
+        write_settled(partition, epoch, w->recall.ranges[i].first,
+                      w->recall.ranges[i].last);
+}
+
 static void on_assign(void *arg, leat_assign what, uint32_t partition,
                       uint64_t epoch)
 {
@@ -433,6 +469,8 @@ static void on_assign(void *arg, leat_assign what, uint32_t partition,
     ledger_record r = { .place = (uint64_t)partition + 1,
                         .fence = epoch,
                         .detail = (uint64_t)what };
+    if (what == LEAT_ASSIGNED)
+        write_taken(partition, epoch);
     worker_write(book, LEDGER_OWNER, r);
 }
 
@@ -461,6 +499,7 @@ static leat_source *join_group(leat_topic *t)
     leat_error e = { 0 };
     for (;;) {
         leat_source *s = leat_topic_source(t, o.group, &opts, &e);
+        atomic_store(&joined, s);
         if (s)
             return s;
         if (e.code == LEAT_EINVAL)
@@ -562,7 +601,7 @@ static int loop_it(leat_source *s)
     return 0;
 }
 
-static int consumer(leat_client *c, const char *dir, const char *role)
+static int run_consumer(leat_client *c, const char *dir, const char *role)
 {
     book = ledger_open(dir, role);
     if (!book)
@@ -589,8 +628,9 @@ int main(int argc, char **argv)
     worker_signals();
     parse(argv + 5);
     leat_client *c = worker_dial(argv[2], &o.link);
-    int code = strcmp(argv[1], "produce") == 0 ? producer(c, argv[3], argv[4])
-                                               : consumer(c, argv[3], argv[4]);
+    int code = strcmp(argv[1], "produce") == 0
+                   ? run_producer(c, argv[3], argv[4])
+                   : run_consumer(c, argv[3], argv[4]);
     leat_client_close(c);
     return code;
 }

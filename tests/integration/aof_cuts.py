@@ -27,7 +27,7 @@ CUTS = 480          # loads of a short run, in all
 LONG_CUTS = 2000
 READ_ONLY = {"admin/pending", "pool/look", "queue/owl_peek",
              "queue/owl_stats", "redis/probe", "topic/alive", "topic/count",
-             "topic/due", "topic/lanes", "topic/sample", "topic/there",
+             "topic/lanes", "topic/sample", "topic/there",
              "topic/verify"}
 
 

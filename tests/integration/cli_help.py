@@ -16,6 +16,11 @@ import sys
 import tempfile
 import time
 import traceback
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from wire import command  # noqa: E402
 
 LEAT = os.path.abspath(sys.argv[1])
 PATTERN = sys.argv[2] if len(sys.argv) > 2 else ""
@@ -98,11 +103,7 @@ class Redis(Server):
         with socket.socket(socket.AF_UNIX) as s:
             s.settimeout(SECONDS)
             s.connect(self.socket)
-            text = b"*%d\r\n" % len(words)
-            for w in words:
-                b = w if isinstance(w, bytes) else str(w).encode()
-                text += b"$%d\r\n%s\r\n" % (len(b), b)
-            s.sendall(text)
+            s.sendall(command(words))
             return self.reply(s.makefile("rb"))
 
     def reply(self, f):

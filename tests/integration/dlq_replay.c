@@ -67,22 +67,26 @@ static void bury_in_all(int each)
 /* What a consumer would get: {id, fields, n, f, lane, replayed}. */
 static leat_reply *due(int partition, const char *group)
 {
-    char keys[3][128];
-    static const char *const words[] = { "lease", "kept", "due" };
-    leat_bytes argv[10] = { leat_str("EVAL"),
-                            leat_mem(leat__script_topic_due.body,
-                                     leat__script_topic_due.body_size),
-                            leat_str("3") };
-    for (int i = 0; i < 3; i++) {
+    enum { KEYS = 6 };
+    char keys[KEYS][128];
+    static const char *const words[KEYS] = { "lease", "kept", "due",
+                                             "lane",  "dlq",  "cur" };
+    leat_bytes argv[3 + KEYS + 5] = {
+        leat_str("EVAL"),
+        leat_mem(leat__script_topic_due.body, leat__script_topic_due.body_size),
+        leat_str("6")
+    };
+    for (int i = 0; i < KEYS; i++) {
         part_key(keys[i], sizeof keys[i], partition, words[i], group);
         argv[3 + i] = leat_str(keys[i]);
     }
     redis_do(server, "HSET %s o n e 1", keys[0]);
-    argv[6] = leat_str("n");
-    argv[7] = leat_str("1");
-    argv[8] = leat_str("64");
-    argv[9] = leat_str("1000000");
-    leat_reply *r = ask(argv, 10);
+    argv[9] = leat_str("n");
+    argv[10] = leat_str("1");
+    argv[11] = leat_str("64");
+    argv[12] = leat_str("1000000");
+    argv[13] = leat_str(group);
+    leat_reply *r = ask(argv, 14);
     redis_do(server, "DEL %s", keys[0]);
     return r;
 }
@@ -109,8 +113,8 @@ static void a_replayed_one_is_due_for_its_group_alone(void **state)
     assert_int_equal(dead_count(), 0);
     assert_int_equal(kept_count("billing"), 1);
     leat_reply *r = due(1, "billing");
-    assert_int_equal(leat_reply_len(r), 3);
-    const leat_reply *entry = leat_reply_at(r, 2);
+    assert_int_equal(leat_reply_len(r), 4);
+    const leat_reply *entry = leat_reply_at(r, 3);
     assert_text(leat_reply_at(entry, 0), position);
     assert_text(leat_reply_at(entry, 2), "0");
     assert_text(leat_reply_at(entry, 3), "0");
@@ -131,7 +135,7 @@ static void the_fields_are_those_of_the_log(void **state)
               leat_str("+"));
     r = due(0, "g");
     const leat_reply *a = leat_reply_at(leat_reply_at(log, 0), 1);
-    const leat_reply *b = leat_reply_at(leat_reply_at(r, 2), 1);
+    const leat_reply *b = leat_reply_at(leat_reply_at(r, 3), 1);
     assert_int_equal(leat_reply_len(a), leat_reply_len(b));
     for (size_t i = 0; i < leat_reply_len(a); i++)
         assert_true(leat_bytes_eq(leat_reply_bytes(leat_reply_at(a, i)),

@@ -236,6 +236,156 @@ static void an_answer_that_makes_no_sense_is_no_loss(void **state)
     leat_topic_close(t);
 }
 
+/* ---- what is asked in the background ---------------------------------- */
+
+/* A line of the log that is to come, and one that must not. */
+typedef struct ear {
+    const char *wanted, *never;
+    atomic_int heard, wrong;
+} ear;
+
+static void hear(void *arg, leat_level level, const char *line)
+{
+    ear *e = arg;
+    (void)level;
+    if (strstr(line, e->wanted))
+        atomic_fetch_add(&e->heard, 1);
+    if (e->never && strstr(line, e->never))
+        atomic_fetch_add(&e->wrong, 1);
+}
+
+/* A member with one message in flight. */
+static leat_source *member(leat_topic **t, const leat_topic_source_opts *o,
+                           ear *heard, leat_delivery **d)
+{
+    leat_error e = { 0 };
+    const leat_topic_spec spec = { .partitions = 1 };
+    assert_code(leat_topic_create(client, "t", &spec, &e), LEAT_OK);
+    *t = leat_topic_open(
+        client, "t", &(leat_topic_opts){ .log = { .fn = hear, .arg = heard } },
+        &e);
+    assert_non_null(*t);
+    leat_msg m = text("one");
+    assert_code(leat_topic_publish(*t, &m, NULL, NULL, &e), LEAT_OK);
+    assert_code(leat_topic_flush(*t, 5000, &e), LEAT_OK);
+    leat_source *s = leat_topic_source(*t, "g", o, &e);
+    assert_non_null(s);
+    int n = 0;
+    for (int i = 0; i < 300 && n == 0; i++)
+        n = leat_source_receive(s, d, 1, 100, &e);
+    assert_int_equal(n, 1);
+    return s;
+}
+
+static void receive_none(leat_source *s)
+{
+    leat_error e = { 0 };
+    leat_delivery *d[1];
+    assert_int_equal(leat_source_receive(s, d, 1, 10, &e), 0);
+}
+
+/* What would be 999 entries that went unread, had it been a log's. */
+static void a_look_for_gaps_answered_strangely_tells_none(void **state)
+{
+    (void)state;
+    atomic_int losses = 0;
+    char odd[200], id[64];
+    ear heard = { .wanted = "looking for gaps fails" };
+    leat_topic *t;
+    leat_delivery *d;
+    leat_source *s = member(&t,
+                            &(leat_topic_source_opts){ .lease_ms = 600,
+                                                       .block_ms = 20,
+                                                       .on_loss = count_loss,
+                                                       .loss_arg = &losses },
+                            &heard, &d);
+    leat_position at = leat_delivery_position(d);
+    snprintf(id, sizeof id, "%llu-%llu", (unsigned long long)at.ms,
+             (unsigned long long)at.seq);
+    snprintf(odd, sizeof odd,
+             "*5\r\n*0\r\n$%zu\r\n%s\r\n$0\r\n\r\n:1000\r\n*0\r\n", strlen(id),
+             id);
+    lie_of("topic/there", odd, ALWAYS);
+    wait_until((receive_none(s), atomic_load(&lie.asked) >= 3), 30000);
+    lie_of("none", "", 0);
+    assert_int_equal(atomic_load(&losses), 0);
+    assert_true(atomic_load(&heard.heard) > 0);
+    assert_code(leat_delivery_ack(d), LEAT_OK);
+    leat_source_close(s);
+    leat_topic_close(t);
+}
+
+static void a_sample_answered_strangely_changes_no_gauge(void **state)
+{
+    (void)state;
+    leat_error e = { 0 };
+    ear heard = { .wanted = "measuring a partition fails" };
+    leat_topic *t;
+    leat_delivery *d;
+    leat_metrics *m = leat_metrics_new(&e);
+    leat_source *s = member(&t,
+                            &(leat_topic_source_opts){
+                                .lease_ms = 600, .block_ms = 20, .metrics = m },
+                            &heard, &d);
+    leat_gauge *messages = leat_metrics_gauge(
+        m, "leat_topic_messages", "",
+        (const leat_label[]){ { "messaging_system", "leat" },
+                              { "messaging_destination_name", "t" },
+                              { "messaging_consumer_group_name", "g" } },
+        3, &e);
+    assert_non_null(messages);
+    wait_until((receive_none(s), leat_gauge_get(messages) == 1), 30000);
+    lie_of("topic/sample", "*6\r\n*0\r\n:5\r\n:5\r\n:5\r\n:5\r\n:5\r\n",
+           ALWAYS);
+    wait_until((receive_none(s),
+                atomic_load(&heard.heard) > 0 || atomic_load(&lie.asked) >= 2),
+               30000);
+    assert_int_equal(leat_gauge_get(messages), 1);
+    assert_true(atomic_load(&heard.heard) > 0);
+    lie_of("none", "", 0);
+    assert_code(leat_delivery_ack(d), LEAT_OK);
+    leat_source_close(s);
+    leat_topic_close(t);
+    leat_metrics_free(m);
+}
+
+/* What was answered is told as it is, not as messages that were moved. */
+static void the_reaper_hears(const char *script, const char *answer,
+                             const char *wanted, const char *never)
+{
+    leat_error e = { 0 };
+    ear heard = { .wanted = wanted, .never = never };
+    leat_client *c = leat_client_open(
+        url,
+        &(leat_client_opts){
+            .log = { .fn = hear, .arg = &heard, .level = LEAT_LOG_INFO } },
+        &e);
+    assert_non_null(c);
+    leat_queue *q = leat_queue_open(c, "q", NULL, &e);
+    assert_non_null(q);
+    lie_of(script, answer, ALWAYS);
+    wait_until(atomic_load(&heard.heard) > 0 || atomic_load(&heard.wrong) > 0,
+               30000);
+    lie_of("none", "", 0);
+    leat_queue_close(q);
+    leat_client_close(c);
+    assert_int_equal(atomic_load(&heard.wrong), 0);
+}
+
+static void a_reaper_answered_strangely_gave_nothing_back(void **state)
+{
+    (void)state;
+    the_reaper_hears("queue/expire", "*4\r\n:0\r\n*0\r\n:1\r\n:7\r\n",
+                     "what expired", "cannot be given back");
+}
+
+static void a_repair_answered_strangely_put_nothing_back(void **state)
+{
+    (void)state;
+    the_reaper_hears("queue/repair", "*2\r\n:7\r\n*0\r\n", "a repair",
+                     "stood nowhere");
+}
+
 /* ---- queues ----------------------------------------------------------- */
 
 static leat_queue *used_queue(leat_bytes *receipt, leat_queue_batch **b)
@@ -369,6 +519,10 @@ int main(void)
         LIED(a_settlement_that_was_answered_strangely_is_sent_again),
         LIED(a_message_that_was_answered_by_no_id_is_unknown),
         LIED(an_answer_that_makes_no_sense_is_no_loss),
+        LIED(a_look_for_gaps_answered_strangely_tells_none),
+        LIED(a_sample_answered_strangely_changes_no_gauge),
+        LIED(a_reaper_answered_strangely_gave_nothing_back),
+        LIED(a_repair_answered_strangely_put_nothing_back),
         LIED(a_settlement_of_a_queue_answered_strangely_is_unknown),
         LIED(a_look_at_a_queue_that_was_answered_strangely_fails),
         LIED(a_settlement_is_asked_again_until_it_is_understood),

@@ -315,6 +315,126 @@ only_what_was_saved_meanwhile_may_be_lost_with_a_server(void **state)
     ledger_close(other);
 }
 
+/* Place 1 is taken under this fence, with all from one number to another
+ * settled. */
+static void take(ledger *l, uint64_t fence, uint64_t first, uint64_t last)
+{
+    ledger_record r = { .key = first, .seq = last, .place = 1, .fence = fence };
+    assert_true(ledger_write(l, LEDGER_TAKEN, r));
+}
+
+/* As handle, of an entry whose position is its number. */
+static void handle_there(ledger *l, uint64_t id, uint64_t fence)
+{
+    at_place(l, LEDGER_DELIVERY, id, fence, 0);
+    at_place(l, LEDGER_EFFECT, id, fence, id);
+}
+
+/* Ten messages under fence 1, all saved; then the server is replaced by one
+ * that may have lost any of it.  The next owner's ledger. */
+static ledger *saved_and_lost(bench *b)
+{
+    ledger_record r = { .seq = 1, .fence = (uint64_t)wait_now_ns() };
+    take(b->consumer, 1, 0, 0);
+    for (uint64_t id = 1; id <= 10; id++) {
+        produce(b, id, LEDGER_ACK);
+        handle_there(b->consumer, id, 1);
+        at_place(b->consumer, LEDGER_SETTLED, id, 1, 0);
+    }
+    r.detail = (uint64_t)wait_now_ns();
+    assert_true(ledger_write(b->producer, LEDGER_STRIKE, r));
+    return ledger_open(b->dir, "another");
+}
+
+static void only_what_a_take_does_not_know_may_come_again(void **state)
+{
+    bench *b = *state;
+    ledger *other = saved_and_lost(b);
+    assert_check(b, "--bounded", 0, "\"bound\": 0, \"repeated\": 0}");
+    take(other, 2, 0, 4);
+    take(other, 2, 6, 7); /* these were settled ahead of the others */
+    handle_there(other, 5, 2);
+    for (uint64_t id = 8; id <= 10; id++)
+        handle_there(other, id, 2);
+    assert_check(b, "--bounded", 0, "\"bound\": 4, \"repeated\": 0}");
+    handle_there(other, 4, 2); /* below the position that was taken */
+    assert_check(b, "--bounded", 1, "\"bound\": 4, \"repeated\": 1}");
+    handle_there(other, 6, 2);
+    assert_check(b, "--bounded", 1, "\"bound\": 4, \"repeated\": 2}");
+    ledger_close(other);
+}
+
+static void a_take_that_came_later_excuses_nothing(void **state)
+{
+    bench *b = *state;
+    ledger *other = saved_and_lost(b);
+    take(other, 2, 0, 10);
+    handle_there(other, 9, 2);
+    assert_check(b, "--bounded", 1, "\"repeated\": 1}");
+    take(other, 3, 0, 4);
+    assert_check(b, "--bounded", 1, "\"repeated\": 1}");
+    ledger_close(other);
+}
+
+static void a_take_of_another_place_excuses_nothing(void **state)
+{
+    bench *b = *state;
+    ledger *other = saved_and_lost(b);
+    ledger_record elsewhere = { .place = 2, .fence = 2 };
+    assert_true(ledger_write(other, LEDGER_TAKEN, elsewhere));
+    take(other, 2, 0, 10);
+    handle_there(other, 9, 2);
+    assert_check(b, "--bounded", 1, "\"bound\": 0, \"repeated\": 1}");
+    ledger_close(other);
+}
+
+static void who_has_a_place_does_not_repeat_itself(void **state)
+{
+    bench *b = *state;
+    ledger_close(saved_and_lost(b));
+    handle_there(b->consumer, 10, 1);
+    assert_check(b, "--bounded", 1, "\"bound\": 0, \"repeated\": 1}");
+}
+
+static void what_is_in_no_log_will_not_come(void **state)
+{
+    bench *b = *state;
+    ledger *other = saved_and_lost(b);
+    take(other, 2, 0, 8);
+    assert_check(b, "--bounded", 0, "\"bound\": 2, \"repeated\": 0}");
+    ledger_add(b->producer, LEDGER_GONE, 1, 10, 10);
+    assert_check(b, "--bounded", 0, "\"bound\": 1, \"repeated\": 0}");
+    handle_there(other, 10, 2); /* it came before it went */
+    assert_check(b, "--bounded", 0, "\"bound\": 2, \"repeated\": 0}");
+    ledger_close(other);
+}
+
+/* Beside the log, or at another place in it, a take says nothing of it. */
+static void what_is_not_where_it_was_needs_a_blow_only(void **state)
+{
+    bench *b = *state;
+    ledger *other = saved_and_lost(b);
+    take(other, 2, 0, 10);
+    at_place(other, LEDGER_EFFECT, 9, 2, 0);
+    at_place(other, LEDGER_EFFECT, 10, 2, 11);
+    assert_check(b, "--bounded", 0, "\"bound\": 2, \"repeated\": 0}");
+    at_place(other, LEDGER_EFFECT, 10, 2, 11);
+    assert_check(b, "--bounded", 1, "\"repeated\": 1}");
+    ledger_close(other);
+}
+
+static void positions_keep_their_order_as_numbers(void **state)
+{
+    (void)state;
+    const uint64_t now = UINT64_C(1800000000000), rest = UINT64_MAX;
+    const uint64_t ascending[] = { ledger_at(0, 0),      ledger_at(0, 1),
+                                   ledger_at(now, 0),    ledger_at(now, 65536),
+                                   ledger_at(now, rest), ledger_at(now + 1, 0),
+                                   ledger_at(rest, rest) };
+    for (size_t i = 1; i < sizeof ascending / sizeof *ascending; i++)
+        assert_true(ascending[i - 1] < ascending[i]);
+}
+
 static void a_blow_after_the_outcome_is_told_excuses_nothing(void **state)
 {
     bench *b = *state;
@@ -352,6 +472,24 @@ static void a_drain_that_saves_nothing_is_caught(void **state)
     for (uint64_t id = 6; id <= 10; id++)
         handle(other, id, 2);
     assert_check(b, "--bounded", 1, "\"repeated\": 5}");
+    ledger_close(other);
+}
+
+/* Saved on a server that its replicas could not follow. */
+static void
+what_is_unknown_may_come_again_though_its_place_was_given_up(void **state)
+{
+    bench *b = *state;
+    ledger *other = half_saved(b);
+    at_place(b->consumer, LEDGER_SETTLED, 9, 1, LEAT_EUNKNOWN);
+    wait_nap(2);
+    strike(b, 0, 0);
+    at_place(b->consumer, LEDGER_SETTLED, 10, 1, LEAT_EUNKNOWN);
+    at_place(b->consumer, LEDGER_OWNER, 0, 1, LEAT_REVOKED);
+    handle(other, 10, 2);
+    assert_check(b, "--bounded", 0, "\"repeated\": 0}");
+    handle(b->consumer, 9, 3); /* of this it was known before the blow */
+    assert_check(b, "--bounded", 1, "\"repeated\": 1}");
     ledger_close(other);
 }
 
@@ -568,9 +706,17 @@ int main(int argc, char **argv)
         T(one_fence_under_two_processes_is_caught),
         T(what_was_in_flight_at_a_blow_may_come_again),
         T(only_what_was_saved_meanwhile_may_be_lost_with_a_server),
+        T(only_what_a_take_does_not_know_may_come_again),
+        T(a_take_that_came_later_excuses_nothing),
+        T(a_take_of_another_place_excuses_nothing),
+        T(who_has_a_place_does_not_repeat_itself),
+        T(what_is_in_no_log_will_not_come),
+        T(what_is_not_where_it_was_needs_a_blow_only),
+        T(positions_keep_their_order_as_numbers),
         T(a_blow_after_the_outcome_is_told_excuses_nothing),
         T(what_comes_again_twice_needs_two_blows),
         T(a_drain_that_saves_nothing_is_caught),
+        T(what_is_unknown_may_come_again_though_its_place_was_given_up),
         T(who_lost_its_place_was_struck),
         T(a_blow_to_another_excuses_nothing),
         T(who_has_it_for_too_long_was_struck),

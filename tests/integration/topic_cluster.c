@@ -595,6 +595,70 @@ static void owners_trim_the_partitions_of_all_nodes(void **state)
     leat_topic_close(t);
 }
 
+/* ---- what an earlier version made ------------------------------------- */
+
+static int64_t ask_key(const char *command, const char *key, const char *field)
+{
+    leat_reply *r = NULL;
+    must(leat_client_call(
+        client,
+        field ? (const leat_bytes[]){ leat_str(command), leat_str(key),
+                                      leat_str(field) }
+              : (const leat_bytes[]){ leat_str(command), leat_str(key) },
+        field ? 3 : 2, NULL, &r, err));
+    int64_t n = leat_reply_int(r);
+    leat_reply_free(r);
+    return n;
+}
+
+static void forget_the_ids(void)
+{
+    assert_int_equal(ask_key("HDEL", "leat:topic:t", "u"), 1);
+    assert_int_equal(ask_key("HDEL", "leat:topic:t", "marked"), 1);
+    for (int p = 0; p < PARTS; p++) {
+        char key[64];
+        snprintf(key, sizeof key, "leat:{t/%d}:id", p);
+        assert_int_equal(ask_key("DEL", key, NULL), 1);
+    }
+}
+
+/* It has neither an id nor copies of it, on whichever node they would be. */
+static void a_topic_without_an_id_is_used_to_its_end(void **state)
+{
+    leat_error e = { 0 };
+    leat_delivery *d;
+    leat_trimmed got;
+    (void)state;
+    must(leat_topic_create(client, "t",
+                           &(leat_topic_spec){ .partitions = PARTS }, err));
+    forget_the_ids();
+    leat_topic *t = leat_topic_open(client, "t", NULL, &e);
+    assert_non_null(t);
+    leat_source *s = leat_topic_source(
+        t, "g", &(leat_topic_source_opts){ .lease_ms = 3000, .block_ms = 100 },
+        &e);
+    assert_non_null(s);
+    for (uint32_t p = 0; p < PARTS; p++)
+        must(leat_topic_publish_to(t, p, &(leat_msg){ .body = leat_str("x") },
+                                   NULL, NULL, err));
+    must(leat_topic_flush(t, LONG_MS, err));
+    for (int i = 0; i < PARTS; i++) {
+        wait_until(leat_source_receive(s, &d, 1, 1000, &e) == 1, LONG_MS);
+        assert_int_equal(leat_delivery_ack(d), LEAT_OK);
+    }
+    must(leat_source_flush(s, LONG_MS, err));
+    leat_source_close(s);
+    leat_topic_close(t);
+    must(leat_topic_trim(client, "t", &(leat_trim_opts){ .max_entries = -1 },
+                         &got, err));
+    assert_int_equal(got.removed, PARTS);
+    assert_int_equal(ask_key("HEXISTS", "leat:topic:t", "u"), 0);
+    must(leat_topic_remove(client, "t", NULL, err));
+    assert_int_equal(ask_key("EXISTS", "leat:topic:t", NULL), 0);
+    assert_int_equal(ask_key("EXISTS", "leat:{t}:groups", NULL), 0);
+    assert_int_equal(all_lengths(), 0);
+}
+
 /* ---- the command ------------------------------------------------------ */
 
 /* Run it with these words and this input; the first line it prints. */
@@ -658,6 +722,7 @@ int main(void)
         rig_test(following_a_topic_shows_what_comes_to_any_node),
         rig_test(a_bare_stream_is_a_topic_of_one_partition),
         rig_test(owners_trim_the_partitions_of_all_nodes),
+        rig_test(a_topic_without_an_id_is_used_to_its_end),
         rig_test(the_command_sends_looks_and_consumes),
         rig_test(a_node_comes_gets_partitions_and_goes),
     };

@@ -200,8 +200,9 @@ def j2_handlers_that_fail_fewer_times_than_allowed(b):
     for number, seen in tries(b).items():
         want = 1 + b.fates.times(number)
         assert seen == list(range(1, want + 1)), (number, seen, want)
-    done = {r.id: r.detail for r in b.ledgers.of(EFFECT)}
-    assert all(b.fates.times(n) + 1 == at for n, at in done.items())
+    last = {r.id: r.ns for r in b.ledgers.of(DELIVERY)}
+    done = b.ledgers.of(EFFECT)
+    assert all(r.ns >= last[r.id] for r in done)
     assert b.ledgers.twice == 0 and len(done) == 200
 
 

@@ -58,18 +58,11 @@ static void open_source(struct pair *p)
                                                      .block_ms = 10000 });
 }
 
-/* a is the master, with a topic; z follows it. */
-static void open_pair(struct pair *p)
+/* A topic of a's, by way of the proxy. */
+static void open_proxy(struct pair *p)
 {
     char through[64];
     leat_error e = { 0 };
-    *p = (struct pair){ .clock = clock_new() };
-    p->a = redis_start(
-        &(redis_opts){ .tcp = true, .clock_file = p->clock.path });
-    p->z = redis_start(&(redis_opts){ .tcp = true });
-    assert_true(p->a && p->z);
-    redis_do(p->z, "REPLICAOF 127.0.0.1 %d", redis_port(p->a));
-    wait_until(linked(p->z), SOON_MS);
     p->proxy = tcpfault_start(redis_socket(p->a), NULL);
     snprintf(through, sizeof through, "redis://127.0.0.1:%d",
              tcpfault_port(p->proxy));
@@ -79,12 +72,30 @@ static void open_pair(struct pair *p)
     p->topic = topic_of(p->client, "orders", 1);
 }
 
-static void close_pair(struct pair *p)
+/* a is the master, with a topic; z follows it. */
+static void open_pair(struct pair *p)
+{
+    *p = (struct pair){ .clock = clock_new() };
+    p->a = redis_start(
+        &(redis_opts){ .tcp = true, .clock_file = p->clock.path });
+    p->z = redis_start(&(redis_opts){ .tcp = true });
+    assert_true(p->a && p->z);
+    redis_do(p->z, "REPLICAOF 127.0.0.1 %d", redis_port(p->a));
+    wait_until(linked(p->z), SOON_MS);
+    open_proxy(p);
+}
+
+static void close_proxy(struct pair *p)
 {
     leat_source_close(p->source);
     leat_topic_close(p->topic);
     leat_client_close(p->client);
     tcpfault_stop(p->proxy);
+}
+
+static void close_pair(struct pair *p)
+{
+    close_proxy(p);
     redis_stop(p->a);
     redis_stop(p->z);
     clock_free(&p->clock);
@@ -492,6 +503,71 @@ static void what_is_there_is_not_told_as_taken_away(void **state)
     leat_topic_close(t);
 }
 
+/* Looks at the log so far. */
+static int64_t looks(redis_server *s)
+{
+    char info[16384];
+    redis_text(s, info, sizeof info, "INFO commandstats");
+    const char *at = strstr(info, "cmdstat_xinfo|stream:calls=");
+    return at ? strtoll(strchr(at, '=') + 1, NULL, 10) : 0;
+}
+
+static void let_look(struct pair *p)
+{
+    int64_t before = looks(p->a);
+    wait_until((nothing_of(p->source, 1), looks(p->a)) >= before + 3, SOON_MS);
+}
+
+/* The connection on which the rule fired last. */
+static int fired_on(tcpfault *f, int rule)
+{
+    enum { MOST = 512 };
+    tcpfault_event e[MOST];
+    int conn = 0;
+    size_t n = tcpfault_events(f, 0, e, MOST);
+    for (size_t i = 0; i < n; i++)
+        if (e[i].rule == rule)
+            conn = e[i].conn;
+    return conn;
+}
+
+/* The answer of the read that waits is under way when its entries are taken
+ * from the log: they will be here, and are not gone. */
+static void what_a_read_under_way_brings_is_not_told_as_gone(void **state)
+{
+    struct pair p = { .a = server };
+    (void)state;
+    open_proxy(&p);
+    int reading = tcpfault_rule_add(
+        p.proxy, &(tcpfault_rule){ .when = TCPFAULT_COMMAND,
+                                   .command = "XREAD",
+                                   .action = TCPFAULT_DELAY });
+    p.source = source_of(p.topic, "g",
+                         &(leat_topic_source_opts){ .on_loss = on_loss,
+                                                    .loss_arg = &p.told,
+                                                    .lease_ms = 600,
+                                                    .block_ms = 30000 });
+    put(p.a, "1000000-0", "one");
+    read_up_to(p.source, "one");
+    wait_until((nothing_of(p.source, 1), reads(p.a)), SOON_MS);
+    int held = tcpfault_rule_add(
+        p.proxy, &(tcpfault_rule){ .conn = fired_on(p.proxy, reading),
+                                   .dir = TCPFAULT_DOWN,
+                                   .when = TCPFAULT_FRAME,
+                                   .action = TCPFAULT_HOLD,
+                                   .times = 1 });
+    put(p.a, "1010000-0", "two");
+    wait_until(tcpfault_fired(p.proxy, held) == 1, SOON_MS);
+    redis_do(p.a, "XTRIM " LOG " MAXLEN 0");
+    let_look(&p);
+    assert_int_equal(p.told.trimmed, 0);
+    tcpfault_release(p.proxy);
+    read_up_to(p.source, "two");
+    let_look(&p);
+    assert_int_equal(p.told.trimmed, 0);
+    close_proxy(&p);
+}
+
 /* ---- steps ------------------------------------------------------------ */
 
 /* So many fail at once that one save cannot carry all.  Those whose step it
@@ -566,6 +642,7 @@ int main(void)
         topic_test(a_fence_rises_at_a_server_that_lost_the_lease),
         topic_test(after_a_sleep_nothing_is_handed_out_unasked),
         topic_test(what_is_there_is_not_told_as_taken_away),
+        topic_test(what_a_read_under_way_brings_is_not_told_as_gone),
         topic_test(a_failed_one_is_settled_with_its_step),
         topic_test(a_dead_one_is_settled_with_its_step),
     };

@@ -403,6 +403,18 @@ static void ids_that_are_wrong_are_set_right(void **state)
     leat_topic_close(t);
 }
 
+/* A removal of the one before takes the name off the list late. */
+static void a_name_that_was_taken_off_the_list_late_is_back(void **state)
+{
+    ear heard = { 0 };
+    (void)state;
+    make(1);
+    recreate(1);
+    redis_do(server, "SREM leat:topics orders");
+    leat_topic_close(open_with(&heard));
+    assert_int_equal(redis_int(server, "SISMEMBER leat:topics orders"), 1);
+}
+
 /* ---- what an earlier version made ------------------------------------- */
 
 static void a_topic_without_an_id_works_through_every_verb(void **state)
@@ -491,6 +503,7 @@ int main(void)
         topic_test(with_auto_create_a_lost_topic_is_made_again),
         topic_test(a_member_notices_a_new_topic_and_begins_anew),
         topic_test(ids_that_are_wrong_are_set_right),
+        topic_test(a_name_that_was_taken_off_the_list_late_is_back),
         topic_test(a_topic_without_an_id_works_through_every_verb),
         topic_test(nothing_of_a_removed_topic_is_sent_again),
     };

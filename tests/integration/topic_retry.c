@@ -529,6 +529,34 @@ static void what_waits_is_the_next_members(void **state)
     leat_topic_close(t);
 }
 
+/* Another program wrote it, and its time is the first. */
+static void what_nobody_can_read_holds_up_nothing(void **state)
+{
+    (void)state;
+    leat_topic *t = topic_of(client, "orders", 1);
+    add("orders", 0, "x");
+    leat_source *s = open_quick(t, "g");
+    leat_delivery *d = next_of(s);
+    redis_do(server, "HSET leat:{orders/0}:kept:g 1-0 odd 1-0m odd");
+    redis_do(server, "ZADD leat:{orders/0}:due:g 1 1-0");
+    fail_one(d, "once");
+    d = next_of(s);
+    assert_int_equal(leat_delivery_attempt(d), 2);
+    ack(d);
+    nothing_is_left(s);
+    leat_reply *r = dead_letters("orders", 0);
+    assert_int_equal(leat_reply_len(r), 1);
+    assert_field(r, 0, "i", "1-0");
+    assert_field(r, 0, "g", "g");
+    assert_field(r, 0, "@packed", "odd");
+    leat_reply_free(r);
+    leat_topic_source_stats st;
+    leat_topic_source_stats_get(s, &st);
+    assert_int_equal(st.dead, 1);
+    leat_source_close(s);
+    leat_topic_close(t);
+}
+
 /* More than are ever in hand, of which each fails once. */
 static void many_wait_and_all_come(void **state)
 {
@@ -611,6 +639,7 @@ int main(void)
         topic_test(without_a_limit_it_is_tried_for_ever),
         topic_test(a_policy_out_of_range_is_refused),
         topic_test(what_waits_is_the_next_members),
+        topic_test(what_nobody_can_read_holds_up_nothing),
         topic_test(many_wait_and_all_come),
         topic_test(a_server_that_forgot_steps_is_not_told_that_all_is_settled),
     };

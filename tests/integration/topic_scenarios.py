@@ -402,6 +402,30 @@ def c4_a_settlement_held_up_on_an_old_connection_does_nothing(b):
     b.end(twice=6 * IN_FLIGHT)
 
 
+def c4_a_read_ahead_of_a_partition_that_is_lost_takes_nothing(b):
+    """Of a full answer with large bodies not all is taken, and more has been
+    asked for; the lease is found to be another's before that comes."""
+    b.server()
+    proxy = b.proxy()
+    b.send(400, large=2)
+    proxy.order("rule dir=up command=XREAD:1 do=hold times=1")
+    c = b.consume("c", url=proxy.url, answer=60000, lease=1500, batch=8)
+    wait_for(lambda: proxy.fired() > 0, LONG, "it reads")
+    for i in range(PARTITIONS):
+        b.redis.ask(f"HSET {LEASE.format(i)} o {'f' * 32}")
+    time.sleep(1)       # two beats: the leases are asked for behind the read
+    proxy.order("rule dir=up command=XREAD do=delay ms=100")
+    proxy.order("release")
+    b.wait(lambda l: {r.place for r in l.of(OWNER, "c") if r.detail == LOST} ==
+           set(range(1, PARTITIONS + 1)), "it has lost all")
+    for i in range(PARTITIONS):
+        b.redis.ask("DEL " + LEASE.format(i))
+    proxy.order("clear")
+    b.wait(lambda l: l.missing == 0 or not c.alive(), "drained")
+    assert c.alive()
+    b.end(twice=0)
+
+
 def cursor_id(fields):
     """The cursor of a hash's names and values, as two numbers."""
     at = dict(zip(fields[::2], fields[1::2])).get("c", "0-0")

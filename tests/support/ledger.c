@@ -16,6 +16,8 @@
 #define MAGIC  0x6c656467u
 #define SUFFIX ".ledger"
 
+enum { AT_SEQ_BITS = 20 }; /* a million in one millisecond are told apart */
+
 struct ledger {
     int fd;
 };
@@ -27,6 +29,14 @@ uint64_t ledger_hash(const void *p, size_t n)
     for (size_t i = 0; i < n; i++)
         h = (h ^ b[i]) * 1099511628211u;
     return h ? h : 1;
+}
+
+uint64_t ledger_at(uint64_t ms, uint64_t seq)
+{
+    const uint64_t most = (UINT64_C(1) << AT_SEQ_BITS) - 1;
+    if (ms > UINT64_MAX >> AT_SEQ_BITS)
+        return UINT64_MAX;
+    return ms << AT_SEQ_BITS | (seq < most ? seq : most);
 }
 
 static uint64_t sum_of(const ledger_record *r)

@@ -35,8 +35,12 @@
  * up or lost (OWNER), or its process has ended in order (END).  The run writes
  * down whom it struck, and when (STRIKE); to lose a place that one had is a
  * blow as well.  What was in flight then and was never saved may come once
- * more, and nothing else.  Who gives a place up has saved what it had: for that
- * no blow is an excuse but one to its own process.
+ * more, and nothing else.  Who gives a place up has saved what it had, or was
+ * told LEAT_EUNKNOWN: else no blow is an excuse but one to its own process.
+ *
+ * Whoever takes a place writes down what is settled there (TAKEN).  A later
+ * owner may repeat an effect only if a take since then did not know it: what
+ * was saved and lost with a server is known by this, message by message.
  *
  *   bound       effects of what was in flight when it was struck: so many may
  *               come once more
@@ -72,6 +76,8 @@ typedef enum ledger_kind {
     LEDGER_GONE,    /* key, seq and id of a message; likewise the next two */
     LEDGER_AGAIN,
     LEDGER_LATE,
+    LEDGER_TAKEN, /* of this place under this fence: when it was taken, all
+                     from key to seq was settled, both as of ledger_at       */
     LEDGER_KINDS_,
 } ledger_kind;
 
@@ -85,7 +91,9 @@ typedef struct ledger_record {
     uint64_t place;  /* what was owned, from 1; 0: nothing                */
     uint64_t fence;  /* under which lease; of an ACK: its position's ms   */
     uint64_t detail; /* attempt, or as the kind says; of an ACK: the rest */
-                     /* of its position, seq << 16 | partition + 1        */
+                     /* of its position, seq << 16 | partition + 1; of an */
+                     /* EFFECT at a place: ledger_at of its message; 0:   */
+                     /* that did not come from the log                    */
     int64_t ns;      /* monotonic: one clock for all processes of a machine  */
     uint64_t sum;    /* of the above: a torn record is seen                  */
 } ledger_record;
@@ -103,6 +111,9 @@ bool ledger_add(ledger *l, ledger_kind kind, uint64_t key, uint64_t seq,
 
 /* The same of a record whose key to detail are filled in. */
 bool ledger_write(ledger *l, ledger_kind kind, ledger_record r);
+
+/* A position of a log as one number, in the same order. */
+uint64_t ledger_at(uint64_t ms, uint64_t seq);
 
 /* A number for a text: for keys and ids that are none. */
 uint64_t ledger_hash(const void *p, size_t n);

@@ -1,6 +1,8 @@
 /*
  * ledger_again.c: see ledger_again.h.  Each effect is a time in flight, from
  * the delivery to the end that came first; the blows are compared with it.
+ * What was struck may come again once a later owner has taken the place without
+ * knowing it as settled.
  */
 #include "support/ledger_again.h"
 
@@ -9,9 +11,10 @@
 
 typedef struct flight {
     uint64_t id, place, fence, turn, receipt;
+    uint64_t at; /* in the log, as of ledger_at; 0: not from there */
     int64_t begin, effect, end; /* INT64_MAX: it has none */
     uint32_t file;
-    bool saved, stale, revoked, struck;
+    bool saved, stale, unknown, revoked, struck;
 } flight;
 
 typedef struct blow {
@@ -31,6 +34,9 @@ typedef struct facts {
     size_t flight_count;
     ledger_record *again; /* by id and time */
     size_t agains;
+    ledger_record *takes; /* by place and fence */
+    size_t take_count;
+    ledger_ids gone; /* in no log any more */
 } facts;
 
 static int order(uint64_t a, uint64_t b)
@@ -89,6 +95,13 @@ static int by_key_and_time(const void *a, const void *b)
     const ledger_record *x = a, *y = b;
     int c = order(x->key, y->key);
     return c ? c : by_ns(x, y);
+}
+
+static int by_place_and_fence(const void *a, const void *b)
+{
+    const ledger_record *x = a, *y = b;
+    int c = order(x->place, y->place);
+    return c ? c : order(x->fence, y->fence);
 }
 
 /* By the delivery: who was struck may do what it was about to much later.
@@ -210,6 +223,7 @@ static void collect_message(facts *f, const ledger_record *r, size_t n)
                 .fence = r[i].fence,
                 .turn = r[i].place ? 0 : r[i].detail & 0xffff,
                 .receipt = r[i].place ? 0 : r[i].detail >> 16,
+                .at = r[i].place ? r[i].detail : 0,
                 .begin = begin ? begin : r[i].ns,
                 .effect = r[i].ns,
                 .end = INT64_MAX,
@@ -224,6 +238,7 @@ static void collect_message(facts *f, const ledger_record *r, size_t n)
                 f->flights[k].end = r[i].ns;
                 f->flights[k].saved = code == LEAT_OK;
                 f->flights[k].stale = code == LEAT_ESTALE;
+                f->flights[k].unknown = code == LEAT_EUNKNOWN;
             }
     }
 }
@@ -265,7 +280,8 @@ static const ledger_record *left_at(const facts *f, const flight *x, bool end)
 }
 
 /* Whoever gives a place up saves before it, however long the server is away;
- * only one that was stopped itself may be too late. */
+ * only one that was stopped itself may be too late.  A save that could not be
+ * proven, as replicas were away, is told as unknown first. */
 static void land(const facts *f, flight *x)
 {
     const ledger_record *ended = left_at(f, x, true);
@@ -273,7 +289,7 @@ static void land(const facts *f, flight *x)
     if (!x->saved && left) { /* it may be told stale just before that */
         x->end = left->ns < x->end ? left->ns : x->end;
         x->struck = left->detail == LEAT_LOST;
-        x->revoked = !x->struck;
+        x->revoked = !x->struck && !x->unknown;
     }
     if (ended && ended->ns < x->end)
         x->end = ended->ns;
@@ -287,6 +303,46 @@ static void land(const facts *f, flight *x)
                     (x->saved ? b->lossy && b->to >= x->end
                               : b->to >= x->begin);
     }
+}
+
+/* Did some owner with a fence above that of x, and up to `last`, take the place
+ * without knowing x as settled?  One fence after the other; each has a TAKEN
+ * for every range that is settled. */
+static bool taken_without(const facts *f, const flight *x, uint64_t last)
+{
+    const ledger_record key = { .place = x->place, .fence = x->fence };
+    size_t i = 0, high = f->take_count;
+    while (i < high) {
+        size_t middle = i + (high - i) / 2;
+        if (by_place_and_fence(&f->takes[middle], &key) <= 0)
+            i = middle + 1;
+        else
+            high = middle;
+    }
+    while (i < f->take_count && f->takes[i].place == x->place &&
+           f->takes[i].fence <= last) {
+        uint64_t fence = f->takes[i].fence;
+        bool known = false;
+        for (; i < f->take_count && f->takes[i].place == x->place &&
+               f->takes[i].fence == fence;
+             i++)
+            known |= f->takes[i].key <= x->at && x->at <= f->takes[i].seq;
+        if (!known)
+            return true;
+    }
+    return false;
+}
+
+/* x was struck: may it come again, as y if it has?  One that is gone will not.
+ * A message that has another position by now was written again; one that waited
+ * beside the log is not what a take speaks of; and a run may write no takes. */
+static bool may_come(const facts *f, const flight *x, const flight *y)
+{
+    if (!y && ledger_ids_have(&f->gone, x->id))
+        return false;
+    if (f->take_count == 0 || x->at == 0 || (y && y->at != x->at))
+        return true;
+    return taken_without(f, x, y ? y->fence : UINT64_MAX);
 }
 
 /* All flights of one message, as they began; from `at` on the AGAINs of it
@@ -306,8 +362,10 @@ static void judge_flights(facts *f, const flight *x, size_t n, size_t *at,
             v->repeated++;
         else if (i > 0)
             credit--;
-        credit += x[i].struck;
-        v->bound += x[i].struck;
+        bool may = x[i].struck &&
+                   may_come(f, &x[i], i + 1 < n ? &x[i + 1] : NULL);
+        credit += may;
+        v->bound += may;
     }
 }
 
@@ -315,13 +373,15 @@ bool ledger_judge_again(ledger_all *all, ledger_verdict *v)
 {
     facts f = { .all = all };
     f.again = copy_of(all, LEDGER_AGAIN, &f.agains);
-    bool ok = f.again && collect_lefts(&f) && collect_blows(&f) &&
-              collect_flights(&f);
+    f.takes = copy_of(all, LEDGER_TAKEN, &f.take_count);
+    bool ok = f.again && f.takes && ledger_ids_of(all, LEDGER_GONE, &f.gone) &&
+              collect_lefts(&f) && collect_blows(&f) && collect_flights(&f);
     for (size_t i = 0; ok && i < f.flight_count; i++)
         land(&f, &f.flights[i]);
     if (ok) {
         sort(f.flights, f.flight_count, sizeof *f.flights, by_begin);
         sort(f.again, f.agains, sizeof *f.again, by_id_and_time);
+        sort(f.takes, f.take_count, sizeof *f.takes, by_place_and_fence);
         v->bound += f.agains;
     }
     size_t at = 0;
@@ -331,6 +391,8 @@ bool ledger_judge_again(ledger_all *all, ledger_verdict *v)
         judge_flights(&f, &f.flights[i], end - i, &at, v);
     }
     free(f.again);
+    free(f.takes);
+    free(f.gone.id);
     free(f.left);
     free(f.blows);
     free(f.flights);

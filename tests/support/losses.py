@@ -37,8 +37,11 @@ class Losses:
         return before
 
     def over(self, failovers):
+        """True: a server was replaced meanwhile."""
         self.windows[-1][1] = time.monotonic()
+        replaced = failovers != self.failovers
         self.failovers = failovers
+        return replaced
 
     def unasked(self, failovers):
         """A busy machine may make servers miss each other: if there were more

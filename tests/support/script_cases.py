@@ -197,9 +197,7 @@ def move(k):
     yield owned, keys, [*state, LANE, *out]
 
     keys = [x + "2" for x in keys]
-    fields = [["EVAL", "redis.call('HSET', KEYS[1], ARGV[1], cmsgpack.pack("
-               "{'b', 'x'}), ARGV[1] .. 'm', cmsgpack.pack({1, 1, 0, 0, '', "
-               "'', ARGV[2], 0, '', ''}))", 1, keys[3], entry, lane]
+    fields = [kept(keys[3], entry, lane)
               for entry, lane in (("1-0", LANE), ("2-0", LANE), ("3-0", ""),
                                   ("4-0", ""))]
     index = [["ZADD", keys[4], 0, "1-0", 0, "3-0", 0, "4-0"],
@@ -214,6 +212,29 @@ def move(k):
             *step(3, "dead", "3-0", 2, 2, error="no"),
             *step(4, "keep", "4-0", 2, 2, 1000, "no"),
             *step(5, "again", "2-0", delay=1000, lane="1:b4:body")])
+
+
+KEEP_ONE = ("redis.call('HSET', KEYS[1], ARGV[1], cmsgpack.pack({'b', 'x'}), "
+            "ARGV[1] .. 'm', cmsgpack.pack({1, 1, 0, 0, '', '', ARGV[2], 0, "
+            "'', ''}))")
+
+
+def kept(key, entry, lane=""):
+    """A message that was put by."""
+    return ["EVAL", KEEP_ONE, 1, key, entry, lane]
+
+
+def due(k):
+    """One that can be handed out, and some that nobody can read."""
+    keys = [k + x for x in ("", "k", "d", "n", "q", "c")]
+    yield ([["HSET", k, "o", ME, "e", 9], ["HSET", k + "c", "u", "aa"],
+            *(kept(k + "k", f"{i}-0", LANE if i == 2 else "")
+              for i in range(1, 5)),
+            ["HSET", k + "k", "1-0", "no fields", "2-0m", "no meta"],
+            ["ZADD", k + "d", *(x for i in (1, 2, 4, 9) for x in (i, f"{i}-0"))],
+            ["ZADD", k + "n", 0, f"{LANE}/{2:020}{0:020}", 0,
+             f"{LANE}/{3:020}{0:020}"]],
+           keys, [ME, 9, 10, 1000, GROUP])
 
 
 def letter(k, at, i, group=GROUP):
@@ -362,7 +383,7 @@ CASES = {
     "stream/ack": ack, "stream/autoclaim": autoclaim,
     "stream/idle": idle, "stream/remove": remove, "stream/take": stream_take,
     "topic/add": bounded, "topic/alter": alter, "topic/beat": beat,
-    "topic/bury": bury, "topic/enter": enter, "topic/hand": hand,
+    "topic/bury": bury, "topic/due": due, "topic/enter": enter, "topic/hand": hand,
     "topic/joined": joined, "topic/later": later, "topic/leave": leave,
     "topic/make": make, "topic/move": move, "topic/renew": renew,
     "topic/ripe": ripe, "topic/save": save, "topic/take": take,

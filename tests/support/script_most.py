@@ -181,12 +181,15 @@ def move_lanes(n):
                           *step(1, "keep", "1-0", error="no")]
 
 
+DUE = ["l", "lk", "ld", "ln", "lq", "lc"]
+
+
 def due(n):
-    return OWNED, ["l", "lk", "ld", "ln"], [ME, 9, n, 1000]
+    return OWNED, DUE, [ME, 9, n, 1000, GROUP]
 
 
 def due_mine(n):
-    return OWNED, ["l", "lk", "ld", "ln"], [ME, 9, 1, 1000, *at(n)]
+    return OWNED, DUE, [ME, 9, 1, 1000, GROUP, *at(n)]
 
 
 def there(n):

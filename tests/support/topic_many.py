@@ -52,7 +52,8 @@ class Many(TopicOperator, ManyServers, Run):
         if self.lossless:
             self.rate = 150     # each waits for replicas and disks
         self.gone = []
-        self.losing = None      # since when what is saved may be lost
+        self.losing = None      # since when what is saved may be lost, and
+        self.kept = None        # until when
         self.resumed = []       # seconds until messages flowed after harm
         super().__init__(rig)
         self.losses = Losses(self.ledgers)
@@ -63,12 +64,13 @@ class Many(TopicOperator, ManyServers, Run):
         begin = time.monotonic()
         self.cut_off()
         # What was saved and not passed on goes with the server.
-        self.losing = None if self.lossless else begin - LAG
+        self.losing, self.kept = begin - LAG, None
         self.strike_unasked(self.losses.begin(self.place.failovers()))
         yield r
         self.place.heal()
         self.kept_from_now()
-        self.losses.over(self.place.failovers())
+        if self.losses.over(self.place.failovers()) and not self.lossless:
+            self.notes.strike(0, self.losing, self.kept, lossy=True)
         if not self.lossless:
             self.set_right()
         self.flows(120)
@@ -76,16 +78,25 @@ class Many(TopicOperator, ManyServers, Run):
         self.resumed.append(time.monotonic() - begin)
 
     def kept_from_now(self):
-        if self.losing:
-            self.notes.strike(0, self.losing, time.monotonic() + LAG,
-                              lossy=True)
-        self.losing = None
+        self.kept = self.kept or time.monotonic() + LAG
 
     def strike_unasked(self, window):
         """A failover that nobody asked for took what it took."""
         if window:
             for lossy in (False,) if self.lossless else (False, True):
                 self.notes.strike(0, *window, lossy)
+
+    def change_hands(self):
+        """Whatever was dealt, partitions are given up in order while messages
+        flow: every consumer leaves, and for each another joins."""
+        self.step("change_hands")
+        for _ in list(self.consumers):
+            self.consumers.append(self.consumer())
+            self.flows(acks=PARTITIONS, effects=PARTITIONS)
+            w = self.consumers[0]
+            self.forget(w)
+            w.terminate()
+            self.leaving.append(w)
 
     def hot_keys(self):
         return [log_of(i) for i in range(PARTITIONS)]
@@ -204,6 +215,7 @@ def on_many(o, policies=None):
                     break
                 run.rest(calm)
                 run.do(fault, long, numbers)
+            run.change_hands()
             again = run.end()
             verdict = run.judge(o.seed)
             verdict["unsettled"] = again

@@ -1,7 +1,8 @@
 """topics.py: the workers of tests/chaos/topic_worker.c, and their ledgers.
 
 A record is that of ledger.h.  The place is a partition, from 1, the fence an
-epoch; the detail is an attempt, a leat_code or a leat_assign.
+epoch; the detail is an attempt, a leat_code or a leat_assign; of an effect, a
+position.
 """
 
 import os
@@ -15,7 +16,7 @@ from collections import namedtuple
 from chaos import program, say, wait_for
 
 (ATTEMPT, ACK, FAIL, UNKNOWN, DELIVERY, EFFECT, SETTLED, OWNER,
- LOSS, STRIKE, END, GONE, AGAIN, LATE) = range(1, 15)
+ LOSS, STRIKE, END, GONE, AGAIN, LATE, TAKEN) = range(1, 16)
 ASSIGNED, REVOKED, LOST = range(3)
 OK, STALE = 0, 16           # leat_code
 RECORD = struct.Struct("=IIQQQQQQqQ")
@@ -62,7 +63,7 @@ class Ledgers:
         self.acked, self.effected = {}, {}  # key: a byte for each seq
         self.delivered = {}
         self.missing = 0        # acknowledged, without an effect
-        self.counts = [0] * (LATE + 1)
+        self.counts = [0] * (TAKEN + 1)
         self.kept = {ACK: [], LOSS: []}
         self.twice = 0          # effects beyond the first
 

@@ -8,6 +8,16 @@ its mistakes.
 import socket
 
 
+def command(words):
+    """The bytes of one.  Joined, since bytes that are added to are copied each
+    time."""
+    text = [b"*%d\r\n" % len(words)]
+    for w in words:
+        b = w if isinstance(w, bytes) else str(w).encode()
+        text.append(b"$%d\r\n%s\r\n" % (len(b), b))
+    return b"".join(text)
+
+
 class Refused(Exception):
     """An error reply."""
 
@@ -40,11 +50,7 @@ class Wire:
         self.socket.close()
 
     def send(self, *words):
-        text = b"*%d\r\n" % len(words)
-        for w in words:
-            b = w if isinstance(w, bytes) else str(w).encode()
-            text += b"$%d\r\n%s\r\n" % (len(b), b)
-        self.socket.sendall(text)
+        self.socket.sendall(command(words))
 
     def reply(self):
         """The next reply; an error that is not the whole of it is a value."""

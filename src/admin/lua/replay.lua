@@ -38,11 +38,10 @@ may(KEPT, 'HSET ZADD')
 -- Very many were packed, see few in move.lua.  A field of that name may also be
 -- somebody else's, and what nobody can unpack would hold up all that is due.
 local function unpacked(fields)
-    local good, list
     if #fields == 2 and fields[1] == '@packed' then
-        good, list = pcall(cmsgpack.unpack, fields[2])
+        return kept_fields(fields[2]) or fields
     end
-    return good and type(list) == 'table' and #list > 0 and list or fields
+    return fields
 end
 
 -- Its head by name, and the message's fields; nil: it is no dead letter.

@@ -1,5 +1,6 @@
 --#include "redis/clock.lua"
 --#include "topic/kept.lua"
+--#include "topic/letter.lua"
 -- move.lua: a save (see save.lua), and with it messages change their place.
 --
 -- KEYS  1 lease   2 cursor   3 log   as in save.lua
@@ -56,7 +57,7 @@ local now = math.floor(now_us() / 1000)
 local group, most = ARGV[9], tonumber(ARGV[12])
 
 -- What the steps carry is looked at before the first write.
-local STEPS, FIELDS = 100, 7000 -- LEAT__MOVE_MAX, and as in append.lua
+local STEPS = 100 -- LEAT__MOVE_MAX
 local KNOWN = ' keep begin done dead again '
 local carried, count = {}, select(2, string.gsub(ARGV[13], '%S+', ''))
 
@@ -95,15 +96,16 @@ redis.call('ZCARD', KEYS[9])
 redis.call('HLEN', KEYS[10])
 redis.call('ZCARD', KEYS[11])
 --#include "redis/may.lua"
-may(KEPT, 'HDEL HEXISTS HGET HSET XADD XRANGE ZADD ZRANGEBYLEX ZREM')
+may(KEPT, 'HDEL HEXISTS HGET HSET XADD XRANGE ZADD ZRANGE ZRANGEBYLEX ZREM')
 redis.call('PEXPIRE', KEYS[1], ARGV[10])
 
 -- The fields of the message, wherever they are, its large body among them unless
--- that is gone; nil: somebody deleted the entry.
+-- that is gone; nil: somebody deleted the entry.  What cannot be read is given
+-- as it is.
 local function fields_of(id)
     local packed = redis.call('HGET', KEPT, id)
     if packed then
-        return cmsgpack.unpack(packed)
+        return kept_fields(packed) or {'@packed', packed}
     end
     local found = redis.call('XRANGE', KEYS[3], id, id)[1]
     if not found then
@@ -133,31 +135,18 @@ local function meta_of(s)
     return meta
 end
 
--- As one, where there are more than Lua can pass on.
-local function few(fields)
-    if fields and #fields > FIELDS then
-        return {'@packed', cmsgpack.pack(fields)}
-    end
-    return fields
-end
-
 -- A dead letter is of one group alone; what becomes of it may be for all.
 local function bury(s, fields, meta)
     if fields and fields[1] == '@again' then
         table.remove(fields, 1)
         table.remove(fields, 1)
     end
-    fields = few(fields)
-    local entry = {'g', group, 'i', s.id, 'n', s.n, 'f', s.f,
-                   'fm', meta[META.first_ms], 'lm', now,
-                   'fe', meta[META.first_error], 'le', meta[META.last_error],
-                   'e', ARGV[2], 'r', meta[META.replayed], 'x', s.lane,
-                   'u', cursor[4] or '',
-                   'c', fields and #fields / 2 or 0}
-    for _, f in ipairs(fields or {}) do
-        entry[#entry + 1] = f
-    end
-    redis.call('XADD', DLQ, '*', unpack(entry))
+    write_letter(DLQ, {'g', group, 'i', s.id, 'n', s.n, 'f', s.f,
+                       'fm', meta[META.first_ms], 'lm', now,
+                       'fe', meta[META.first_error],
+                       'le', meta[META.last_error],
+                       'e', ARGV[2], 'r', meta[META.replayed], 'x', s.lane,
+                       'u', cursor[4] or ''}, fields)
 end
 
 local steps = {}
@@ -186,8 +175,8 @@ function steps.begin(s)
 end
 
 function steps.done(s)
-    local meta = kept_meta(KEPT, s.id)
-    if meta then
+    local meta, there = kept_meta(KEPT, s.id)
+    if there then
         kept_drop(KEPT, DUE, LANE, s.id, meta)
     end
 end
@@ -198,9 +187,7 @@ function steps.dead(s)
         meta[META.last_error] = 'the entry was deleted from the log'
     end
     bury(s, fields, meta)
-    if redis.call('HEXISTS', KEPT, s.id .. 'm') == 1 then
-        kept_drop(KEPT, DUE, LANE, s.id, meta)
-    end
+    steps.done(s)
 end
 
 function steps.again(s)
@@ -208,10 +195,7 @@ function steps.again(s)
     redis.call('ZADD', KEYS[9], string.format('%.0f', now + s.delay), token)
     redis.call('ZADD', KEYS[11], string.format('%.0f', now), token)
     redis.call('HSET', KEYS[10], token, cmsgpack.pack(s.fields))
-    local meta = kept_meta(KEPT, s.id)
-    if meta then
-        kept_drop(KEPT, DUE, LANE, s.id, meta)
-    end
+    steps.done(s)
 end
 
 for i = 14, #ARGV, 8 do
