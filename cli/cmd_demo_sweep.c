@@ -1,8 +1,8 @@
 /*
  * cmd_demo_sweep.c: what a demo that was killed left behind.
  *
- *   <tmp>/leat-demo-XXXXXX/leader   locked by the process that leads, as long as
- *                                   it lives; holds the pid of its server
+ *   <tmp>/leat-demo-XXXXXX/leader   locked by the process that leads, while it
+ *                                   lives; holds the pid of its server
  *
  * After kill -9 the kernel ends the workers and the server ends by itself, but
  * the directory stays.  The next demo finds a leader that is not locked, waits

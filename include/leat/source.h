@@ -107,7 +107,7 @@ LEAT_API void leat_source_close(leat_source *s);
  * LEAT_EUNKNOWN.  Runs on a thread of the sink's or the topic's, one after
  * another, or inside flush and close.  It may publish, also to the same, which
  * is LEAT_EFULL where it would have to wait; a flush of the same is
- * LEAT_EINVAL; it must not close it.  While it runs no other outcome is told. */
+ * LEAT_EINVAL; it must not close it.  No other outcome is told meanwhile. */
 typedef void leat_published_fn(void *arg, const leat_position *at,
                                const leat_error *err);
 

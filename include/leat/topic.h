@@ -45,9 +45,9 @@ typedef enum leat_partitioner {
     LEAT_PARTITION_OWN /* leat_topic_opts.partition_fn                     */
 } leat_partitioner;
 
-/* Below `partitions`; a larger answer is refused as LEAT_EINVAL.  Asked once for
- * each message, on the publishing thread and without a lock: it may use the
- * topic, and is then asked again; it must not close it. */
+/* Below `partitions`; a larger answer is refused as LEAT_EINVAL.  Asked for
+ * each message, on the publishing thread and without a lock: it may use the topic,
+ * and is asked again for what it publishes; it must not close it. */
 typedef uint32_t leat_partition_fn(void *arg, const leat_msg *m,
                                    uint32_t partitions);
 
