@@ -46,8 +46,8 @@ typedef enum leat_partitioner {
 } leat_partitioner;
 
 /* Below `partitions`; a larger answer is refused as LEAT_EINVAL.  Asked for
- * each message, on the publishing thread and without a lock: it may use the topic,
- * and is asked again for what it publishes; it must not close it. */
+ * each message, on the publishing thread and without a lock: it may use the
+ * topic, and is asked again for what it publishes; it must not close it. */
 typedef uint32_t leat_partition_fn(void *arg, const leat_msg *m,
                                    uint32_t partitions);
 

@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tap import BUILD, Tap
+from tap import BUILD, Tap, gone
 
 CONSUMER = r"""
 #include <leat/leat.h>
@@ -178,6 +178,7 @@ class Installed:
                             ) if ok else (False, "", [])
         self.tap.case("a C++ consumer sends and receives",
                       ok and out.strip() == "received", said)
+        self.tap.case("its server has ended", gone(f"{self.folder}/redis"))
 
 
 t = Tap()

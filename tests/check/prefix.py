@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tap import ROOT, Tap
+from tap import ROOT, Tap, gone
 
 
 def run(*argv):
@@ -35,4 +35,5 @@ with tempfile.TemporaryDirectory(prefix="leat-prefix-") as scratch:
     ok, said = run(prefix / "bin/leat", "--url", f"embedded://{scratch}/redis",
                    "topic", "create", "orders")
     t.case("and works", ok, said)
+    t.case("its server has ended", gone(f"{scratch}/redis"))
 t.done()
