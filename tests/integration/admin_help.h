@@ -127,9 +127,9 @@ static inline void put_some_by(void)
     redis_do(server, "HSET " CURSOR " e 9 q 0 c 0-0 m 0-0 n 0 s %s t %s b 0-0",
              1, "", "");
     move(1, "keep", "2000-0", 3, 3, 3600000, "no luck", "");
-    move(2, "keep", "3000-0", 7, 6, 0, "worse", "00000000000000aa");
-    move(3, "keep", "4000-0", 0, 0, 0, "", "00000000000000aa");
-    move(4, "keep", "5000-0", 0, 0, 0, "", "00000000000000aa");
+    move(2, "keep", "3000-0", 7, 6, 0, "worse", "00000000000000ab");
+    move(3, "keep", "4000-0", 0, 0, 0, "", "00000000000000ab");
+    move(4, "keep", "5000-0", 0, 0, 0, "", "00000000000000ab");
 }
 
 #endif

@@ -70,7 +70,7 @@ static void what_is_pending_is_shown_in_its_three_states(void **state)
     assert_string_equal(x[3].error, "no luck");
     assert_null(x[3].lane);
     assert_int_equal(x[4].state, LEAT_PENDING_RETRY);
-    assert_string_equal(x[4].lane, "00000000000000aa");
+    assert_string_equal(x[4].lane, "00000000000000ab");
     assert_int_equal(x[5].state, LEAT_PENDING_PARKED);
     assert_int_equal(x[5].attempts, 0);
     assert_int_equal(x[6].state, LEAT_PENDING_PARKED);
@@ -251,7 +251,7 @@ static void what_comes_before_the_first_of_its_lane_is_due(void **state)
     put_some_by();
     move(5, "done", "2000-0", 3, 3, 0, "", "");
     assert_due("3000-0");
-    move(6, "keep", "1000-0", 1, 1, 0, "late", "00000000000000aa");
+    move(6, "keep", "1000-0", 1, 1, 0, "late", "00000000000000ab");
     assert_due("1000-0");
     move(7, "done", "1000-0", 1, 1, 0, "", "");
     assert_due("3000-0");
