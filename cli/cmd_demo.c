@@ -8,15 +8,15 @@
  * Without --url the server is private.  It and the ledgers live in a temporary
  * directory; processes and directory are gone when the command ends, also by
  * Ctrl-C.  After kill -9 the workers are ended by the kernel and the server by
- * itself, since its last user is gone; the directory stays.
+ * itself, since its last user is gone; the next demo removes the directory.
  *
  * This process is the producer and leads; cmd_demo_worker.c consumes;
- * cmd_demo_ledger.c counts; cmd_demo_poison.c looks after that order.
+ * cmd_demo_ledger.c counts; cmd_demo_poison.c looks after that order;
+ * cmd_demo_sweep.c after what an earlier one left.
  */
 #include "demo.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -344,8 +344,8 @@ static int work(demo *d)
     return code;
 }
 
-static int run_on(cli *c, const char *url, const char *dir, output *out,
-                  long *server)
+static int run_on(cli *c, const char *url, const char *dir, int leader,
+                  output *out, long *server)
 {
     demo d = { .c = c,
                .dir = dir,
@@ -367,6 +367,8 @@ static int run_on(cli *c, const char *url, const char *dir, output *out,
         d.client = client_open(c, url, "leat-demo", &code);
     if (d.client) {
         *server = server_pid(d.client);
+        if (leader >= 0)
+            demo_lead_server(leader, *server);
         d.poison = (demo_poisoned){ .client = d.client,
                                     .prefix = d.prefix,
                                     .dir = dir,
@@ -387,46 +389,26 @@ static int run_on(cli *c, const char *url, const char *dir, output *out,
     return code;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type,
-                      struct FTW *where)
-{
-    (void)st;
-    (void)type;
-    (void)where;
-    (void)remove(path);
-    return 0;
-}
-
-/* The server ends after its last user: wait, or it writes into what is being
- * removed. */
-static void clean_up(const char *dir, long server)
-{
-    if (server > 0 && !wait_gone(server, STOP_MS))
-        hint("process %ld still runs in %s", server, dir);
-    for (int i = 0; i < 100 && access(dir, F_OK) == 0; i++) {
-        nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-        struct timespec t = { .tv_nsec = 10000000 };
-        if (access(dir, F_OK) == 0)
-            nanosleep(&t, NULL);
-    }
-    if (access(dir, F_OK) == 0)
-        hint("could not remove %s", dir);
-}
-
 /* On the server of the words, or on a private one. */
 static int run_in(cli *c, const char *dir, output *out)
 {
     long server = 0;
-    int code;
+    int code, leader = demo_lead(dir);
+    if (leader < 0) {
+        output_drop(out);
+        demo_clean_up(dir, 0);
+        return EXIT_IO;
+    }
     if (value_find(c, "url")->origin >= FROM_CHOSEN_CONTEXT) {
-        code = run_on(c, value_text(c, "url"), dir, out, &server);
+        code = run_on(c, value_text(c, "url"), dir, -1, out, &server);
         server = 0; /* not ours */
     } else {
         char *url = format("embedded://%s/redis", dir);
-        code = run_on(c, url, dir, out, &server);
+        code = run_on(c, url, dir, leader, out, &server);
         free(url);
     }
-    clean_up(dir, server);
+    demo_clean_up(dir, server);
+    close(leader);
     return code;
 }
 
@@ -443,8 +425,10 @@ int run_demo(cli *c)
     if (!out)
         return code;
     const char *base = getenv("TMPDIR");
-    char *dir = format("%s/leat-demo-XXXXXX",
-                       base && base[0] == '/' ? base : "/tmp");
+    if (!base || base[0] != '/')
+        base = "/tmp";
+    demo_sweep(base);
+    char *dir = format("%s/leat-demo-XXXXXX", base);
     if (mkdtemp(dir)) {
         code = run_in(c, dir, out);
     } else {

@@ -130,4 +130,17 @@ typedef struct demo_worker {
 bool demo_fork(cli *c, demo_worker *all, int n, const char *url,
                const char *prefix, const char *dir);
 
+/* ---- cmd_demo_sweep.c ------------------------------------------------- */
+
+/* This process leads the demo in dir until the descriptor is closed; -1 and
+ * said.  And the server is a private one. */
+int demo_lead(const char *dir);
+void demo_lead_server(int fd, long pid);
+
+/* Remove the directory, after its server has ended. */
+void demo_clean_up(const char *dir, long server);
+
+/* Remove what demos that were killed left there. */
+void demo_sweep(const char *base);
+
 #endif

@@ -54,7 +54,8 @@ int main(int argc, char **argv)
     leat_topic_opts o = { .auto_create = true, .partitions = 4 };
     leat_client *c = leat_client_open(argc > 1 ? argv[1] : "embedded:", NULL,
                                       &err);
-    leat_topic *topic = c ? leat_topic_open(c, "orders", &o, &err) : NULL;
+    leat_topic *topic = c ? leat_topic_open(c, "example-produce", &o, &err)
+                          : NULL;
     leat_code rc = topic ? publish_all(topic, &t, &err) : err.code;
     leat_topic_close(topic);
     leat_client_close(c);

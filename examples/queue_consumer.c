@@ -1,5 +1,5 @@
 /*
- * queue_consumer.c: work off the queue "orders", for ever or so many.
+ * queue_consumer.c: work off the queue "example-orders", for ever or so many.
  *
  *   cc queue_consumer.c $(pkg-config --cflags --libs leat) -o queue_consumer
  *   ./queue_consumer redis://localhost [COUNT]
@@ -48,7 +48,7 @@ int main(int argc, char **argv)
     long count = argc > 2 ? strtol(argv[2], NULL, 10) : 0;
     leat_client *c = leat_client_open(argc > 1 ? argv[1] : "redis://localhost",
                                       NULL, &err);
-    leat_queue *q = c ? leat_queue_open(c, "orders", NULL, &err) : NULL;
+    leat_queue *q = c ? leat_queue_open(c, "example-orders", NULL, &err) : NULL;
     leat_code rc = q ? consume(q, count, &err) : err.code;
     leat_queue_close(q);
     leat_client_close(c);

@@ -102,7 +102,7 @@ int main(int argc, char **argv)
     leat_queue_opts o = { .max_receives = RECEIVES };
     leat_client *c = leat_client_open(argc > 1 ? argv[1] : "embedded:", NULL,
                                       &err);
-    leat_queue *q = c ? leat_queue_open(c, "payments", &o, &err) : NULL;
+    leat_queue *q = c ? leat_queue_open(c, "example-payments", &o, &err) : NULL;
     leat_code rc = q ? show(q, &err) : err.code;
     leat_queue_close(q);
     leat_client_close(c);

@@ -74,7 +74,8 @@ static leat_code play(leat_queue *q, struct game *g, leat_error *err)
 static void *run(void *arg)
 {
     struct game *g = arg;
-    leat_queue *q = leat_queue_open(g->client, g->name, NULL, &g->err);
+    leat_queue_opts o = { .prefix = "example-games" };
+    leat_queue *q = leat_queue_open(g->client, g->name, &o, &g->err);
     if (q && send_moves(q, g, &g->err) == LEAT_OK)
         (void)play(q, g, &g->err);
     leat_queue_close(q);

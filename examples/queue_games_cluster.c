@@ -18,7 +18,7 @@
 
 enum { GAMES = 14, MOVES = 5, MOVE_MS = 30, WAIT_MS = 5000, GIVE_UP_S = 50 };
 
-static const leat_queue_opts games = { .prefix = "games" };
+static const leat_queue_opts games = { .prefix = "example-cluster" };
 
 struct game {
     leat_client *client;

@@ -67,10 +67,11 @@ int main(int argc, char **argv)
     leat_client *c = leat_client_open(argc > 1 ? argv[1] : "embedded:", NULL,
                                       &err);
     leat_queue_opts o = { .visibility_ms = 5000, .max_receives = 3 };
-    leat_queue *q = c ? leat_queue_open(c, "greetings", &o, &err) : NULL;
+    leat_queue *q = c ? leat_queue_open(c, "example-greetings", &o, &err)
+                      : NULL;
     if (q)
-        watch = leat_queue_watch_open(c, "greetings", NULL, false, on_event,
-                                      &heard, &err);
+        watch = leat_queue_watch_open(c, "example-greetings", NULL, false,
+                                      on_event, &heard, &err);
     leat_code rc = watch ? send_hello(q, &err) : err.code;
     if (rc == LEAT_OK)
         rc = receive_and_ack(q, &err);

@@ -29,7 +29,7 @@ static leat_verdict handle(leat_ctx *x, void *arg)
 
 static leat_code send_to(leat_client *c, const char *name, leat_error *err)
 {
-    leat_queue_opts o = { .prefix = "myapp", .no_reaper = true };
+    leat_queue_opts o = { .prefix = "example-pool", .no_reaper = true };
     leat_queue *q = leat_queue_open(c, name, &o, err);
     if (!q)
         return err->code;
@@ -69,7 +69,8 @@ int main(int argc, char **argv)
     if (rc == LEAT_OK)
         pool = leat_pool_start(
             c, handle, &handled,
-            &(leat_pool_opts){ .prefix = "myapp", .workers = WORKERS }, &err);
+            &(leat_pool_opts){ .prefix = "example-pool", .workers = WORKERS },
+            &err);
     if (pool) {
         rc = send_some(c, QUEUES / 2, QUEUES, &err);
         wait_for(&handled, QUEUES);

@@ -1,5 +1,5 @@
 /*
- * queue_producer.c: send ten messages to the queue "orders".
+ * queue_producer.c: send ten messages to the queue "example-orders".
  *
  *   cc queue_producer.c $(pkg-config --cflags --libs leat) -o queue_producer
  *   ./queue_producer redis://localhost
@@ -31,7 +31,7 @@ int main(int argc, char **argv)
     leat_error err = { 0 };
     leat_client *c = leat_client_open(argc > 1 ? argv[1] : "redis://localhost",
                                       NULL, &err);
-    leat_queue *q = c ? leat_queue_open(c, "orders", NULL, &err) : NULL;
+    leat_queue *q = c ? leat_queue_open(c, "example-orders", NULL, &err) : NULL;
     leat_code rc = q ? send_all(q, &err) : err.code;
     leat_queue_close(q);
     leat_client_close(c);

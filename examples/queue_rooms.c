@@ -44,7 +44,7 @@ static leat_code open_room(leat_client *c, int i, leat_error *err)
 {
     char name[32];
     snprintf(name, sizeof name, "room_%d", i);
-    leat_queue_opts o = { .prefix = "game", .no_reaper = true };
+    leat_queue_opts o = { .prefix = "example-rooms", .no_reaper = true };
     leat_queue *q = leat_queue_open(c, name, &o, err);
     leat_code rc = q ? LEAT_OK : err->code;
     for (int k = 0; rc == LEAT_OK && k < STEPS; k++)
@@ -68,7 +68,7 @@ static leat_code play(leat_client *c, struct house *h, leat_error *err)
     uint64_t acked = 0;
     leat_pool_stats s = { 0 };
     leat_pool *pool = leat_pool_start(
-        c, handle, h, &(leat_pool_opts){ .prefix = "game" }, err);
+        c, handle, h, &(leat_pool_opts){ .prefix = "example-rooms" }, err);
     leat_code rc = pool ? LEAT_OK : err->code;
     for (int i = 0; rc == LEAT_OK && i < ROOMS; i++)
         rc = open_room(c, i, err);

@@ -86,7 +86,7 @@ static leat_code replay(leat_client *c, leat_error *err)
 {
     leat_dead x;
     leat_dlq_sum sum = { 0 };
-    leat_dlq *d = leat_dlq_open(c, "orders", NULL, err);
+    leat_dlq *d = leat_dlq_open(c, "example-retry", NULL, err);
     leat_dlq_walk *w = d ? leat_dlq_walk_open(d, NULL, err) : NULL;
     while (w && leat_dlq_walk_next(w, &x, err) == 1)
         printf("order %.*s, attempt %u: %.*s\n", (int)x.msg->body.n,
@@ -135,7 +135,8 @@ int main(int argc, char **argv)
     leat_topic_opts o = { .auto_create = true, .partitions = 2 };
     leat_client *c = leat_client_open(argc > 1 ? argv[1] : "embedded:", NULL,
                                       &err);
-    leat_topic *topic = c ? leat_topic_open(c, "orders", &o, &err) : NULL;
+    leat_topic *topic = c ? leat_topic_open(c, "example-retry", &o, &err)
+                          : NULL;
     leat_code rc = topic ? work(c, topic, &err) : err.code;
     leat_topic_close(topic);
     leat_client_close(c);

@@ -87,7 +87,8 @@ int main(int argc, char **argv)
     leat_error err;
     leat_client *c = leat_client_open(argc > 1 ? argv[1] : "embedded:", NULL,
                                       &err);
-    leat_stream *orders = c ? leat_stream_open(c, "orders", NULL, &err) : NULL;
+    leat_stream *orders = c ? leat_stream_open(c, "example-stream", NULL, &err)
+                            : NULL;
     leat_code rc = orders ? publish(orders, &err) : err.code;
     if (rc == LEAT_OK)
         rc = consume(orders, &err);

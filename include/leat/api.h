@@ -22,8 +22,18 @@
 
 LEAT_BEGIN
 
-/* The version of the library that is linked, as "0.1.0". */
+/* The version of these headers; as a number to be compared, 10203 is 1.2.3. */
+#define LEAT_VERSION       "0.1.0"
+#define LEAT_VERSION_MAJOR 0
+#define LEAT_VERSION_MINOR 1
+#define LEAT_VERSION_PATCH 0
+#define LEAT_VERSION_NUMBER                                                    \
+    (LEAT_VERSION_MAJOR * 10000 + LEAT_VERSION_MINOR * 100 + LEAT_VERSION_PATCH)
+
+/* Those of the library that is linked: LEAT_VERSION and LEAT_VERSION_NUMBER of
+ * the headers that it was built with. */
 LEAT_API const char *leat_version(void);
+LEAT_API int leat_version_number(void);
 
 /* The optional parts this library was built with, as "tls sqlite ...". */
 LEAT_API const char *leat_features(void);

@@ -164,8 +164,9 @@ typedef struct leat_dlq_step {
     const char *error; /* otherwise why not; NULL                            */
 } leat_dlq_step;
 
-/* Runs inside the call, for every one; must not use the leat_dlq.  False: no
- * more of them. */
+/* Runs inside the call and on its thread, for every one, without a lock: it may
+ * use the client and other handles, not this leat_dlq.  False: no more of
+ * them. */
 typedef bool leat_dlq_fn(void *arg, const leat_dlq_step *s);
 
 typedef struct leat_dlq_move_opts {

@@ -37,7 +37,10 @@ LEAT_BEGIN
 
 typedef struct leat_pool leat_pool;
 
-/* How many times as long as those of others a queue's turns are; 0: 1. */
+/* How many times as long as those of others a queue's turns are; 0: 1.  Asked
+ * once for each queue, on the pool's receiving thread, which takes nothing
+ * meanwhile; no lock is held.  It may look at the pool and use its client; it
+ * must not stop the pool. */
 typedef int leat_pool_weight_fn(void *arg, leat_bytes queue);
 
 typedef struct leat_pool_opts {
@@ -60,8 +63,8 @@ typedef struct leat_pool_opts {
                      /* 0: 500                                              */
     leat_pool_weight_fn *weight; /* NULL: all the same                      */
     void *weight_arg;
-    leat_logger log;
-    leat_metrics *metrics; /* borrowed; NULL: none                          */
+    leat_logger log;       /* NULL fn: the client's                         */
+    leat_metrics *metrics; /* borrowed; NULL: the client's                  */
     bool no_events;        /* publish none of what it does                  */
     leat_queue_profile profile; /* of the queues: see docs/redowl.md        */
     int max_receives;           /* of redowl: then to the dead letters;     */
@@ -101,7 +104,8 @@ typedef struct leat_pool_queue {
     int64_t idle_ms; /* since it last had something                         */
 } leat_pool_queue;
 
-/* One call for each queue that is known.  fn must not call the pool. */
+/* One call for each queue that is known, inside this one and without a lock: fn
+ * may look at the pool and must not stop it. */
 typedef void leat_pool_queue_fn(void *arg, const leat_pool_queue *q);
 LEAT_API void leat_pool_each(leat_pool *p, leat_pool_queue_fn *fn, void *arg);
 

@@ -84,9 +84,9 @@ typedef struct leat_queue_opts {
                          /* of redowl each receive does, as redowl's does  */
     bool no_events;      /* publish none                                  */
     bool durable_events; /* also in a capped stream                       */
-    leat_client *event_client; /* borrowed; NULL: the same                  */
-    leat_logger log;
-    leat_metrics *metrics; /* borrowed; NULL: none                          */
+    leat_client *event_client; /* kept until the close; NULL: the same      */
+    leat_logger log;       /* NULL fn: the client's                         */
+    leat_metrics *metrics; /* borrowed; NULL: the client's                  */
     const char *id; /* of leat_queue_remove: the one that is meant; NULL:   */
                     /* whichever is there                                   */
 
@@ -174,6 +174,9 @@ typedef struct leat_receive_opts {
     int64_t wait_ms;       /* for the first                                  */
     int64_t visibility_ms; /* 0: the queue's                                 */
     bool dead;             /* from the dead letters, hidden as others are    */
+    int cancel_fd;         /* the wait ends when this is readable, and it is */
+                           /* not read: one call's own interrupt, as that of */
+                           /* leat_ctx_cancel_fd; 0: none                    */
 } leat_receive_opts;
 
 /* NULL on failure; a batch of none is an empty wait. */
@@ -185,7 +188,11 @@ LEAT_API const leat_queue_item *leat_queue_batch_at(const leat_queue_batch *b,
                                                     size_t i);
 LEAT_API void leat_queue_batch_free(leat_queue_batch *b);
 
-/* Make the receives that wait on other threads return empty. */
+/* Make every receive that waits now return early, or the next that would wait
+ * if none does.  Of several threads one that is between two receives is not
+ * reached: raise a flag that they look at, and interrupt until all have ended,
+ * or give each call its cancel_fd.  Sources are not meant: see
+ * leat_source_interrupt. */
 LEAT_API void leat_queue_interrupt(leat_queue *q);
 
 /* The message is done.  LEAT_ESTALE: it is no longer this receipt's;
@@ -311,7 +318,8 @@ LEAT_API leat_code leat_queue_stats_get(leat_queue *q, leat_queue_stats *out,
                                         leat_error *err);
 
 /* The names of the queues under a prefix, sorted, one call for each, when all
- * have been read.  One that is made or removed meanwhile may be among them. */
+ * have been read, inside this one and without a lock: fn may open and remove
+ * queues.  One that is made or removed meanwhile may be among them. */
 typedef void leat_queue_name_fn(void *arg, const char *name);
 LEAT_API leat_code leat_queue_list(leat_client *c, const char *prefix,
                                    leat_queue_name_fn *fn, void *arg,
@@ -335,7 +343,9 @@ typedef struct leat_queue_event {
     int64_t receives; /* -1: the event has none                              */
 } leat_queue_event;
 
-/* missed: some may have been lost before this one. */
+/* missed: some may have been lost before this one.  Runs on the watch's thread,
+ * which hears nothing meanwhile, without a lock: it may use the client and its
+ * queues; it must not close the watch. */
 typedef void leat_queue_event_fn(void *arg, const leat_queue_event *e,
                                  bool missed);
 

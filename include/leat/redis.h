@@ -34,6 +34,10 @@
 #include <leat/log.h>
 #include <leat/metrics.h>
 
+#ifdef __cplusplus
+#include <initializer_list>
+#endif
+
 LEAT_BEGIN
 
 typedef struct leat_client leat_client;
@@ -147,10 +151,11 @@ typedef struct leat_client_opts {
     leat_tls_opts tls;
     const char *sentinel_user;     /* of the sentinels; NULL: none     */
     const char *sentinel_password; /* instead of the URL's             */
-    leat_logger log;
-    leat_metrics *metrics; /* borrowed; NULL: none                */
-    bool only_executed;    /* LEAT_EXECUTED, also where the URL asks */
-                           /* for more                            */
+    leat_logger log;               /* and of what is opened from it,      */
+    leat_metrics *metrics;         /* which may have its own; borrowed by */
+                                   /* all of it; NULL: none               */
+    bool only_executed;            /* LEAT_EXECUTED, also where the URL asks */
+                                   /* for more                            */
 } leat_client_opts;
 
 /* Open a client: parse the URL, connect once, look at the server.  Schemes:
@@ -160,8 +165,11 @@ LEAT_API leat_client *leat_client_open(const char *url,
                                        const leat_client_opts *opts,
                                        leat_error *err);
 
-/* Close; connections that are still lent are closed when they return.
- * NULL is accepted. */
+/* Close what was opened from it first: topics, queues, streams, pools, watches,
+ * browses, dead-letter lists and lent connections.  What is still open is an
+ * error in the client's log, which names it; it works on, the client opens
+ * nothing more (LEAT_ECLOSED) and ends with the last of them.  NULL is
+ * accepted. */
 LEAT_API void leat_client_close(leat_client *c);
 
 /* The URL without its password, for people.  Owned by c. */
@@ -279,16 +287,27 @@ LEAT_API leat_conn *leat_client_lend(leat_client *c, int64_t wait_ms,
  * connection, and a broken one, is closed. */
 LEAT_API void leat_client_return(leat_client *c, leat_conn *conn);
 
-/* argv and n, written in place: LEAT_ARGS(leat_str("GET"), key). */
+/* argv and n, written in place: LEAT_ARGS(leat_str("GET"), key).  Good until
+ * the end of the call it is written in. */
+#ifdef __cplusplus
+LEAT_END
+template <class... T> char (&leat_args_count(const T &...))[sizeof...(T)];
+LEAT_BEGIN
+#define LEAT_ARGS(...)                                                         \
+    std::initializer_list<leat_bytes>{ __VA_ARGS__ }.begin(),                  \
+        sizeof(leat_args_count(__VA_ARGS__))
+#else
 #define LEAT_ARGS(...)                                                         \
     (const leat_bytes[]){ __VA_ARGS__ },                                       \
         sizeof((const leat_bytes[]){ __VA_ARGS__ }) / sizeof(leat_bytes)
+#endif
 
 /* Called once for each command sent, in order, from inside flush, drain or
  * call.  The reply is owned by the connection and valid during the callback.
  * err is NULL when the server accepted the command; otherwise it says what
  * happened, and reply is the error reply or, where no answer came, NULL.
- * Must not use the connection. */
+ * Runs on the thread of that call and holds no lock: it may use the client and
+ * other connections; it must not use this connection, nor return it. */
 typedef void leat_reply_fn(void *arg, const leat_reply *reply,
                            const leat_error *err);
 
@@ -334,8 +353,9 @@ LEAT_API leat_code leat_conn_exec(leat_conn *conn, leat_error *err);
 LEAT_API leat_code leat_conn_discard(leat_conn *conn, leat_error *err);
 
 /* Publish/subscribe.  fn runs for each message, inside whichever call reads
- * it; a pattern's channel is the one that matched.  Set it before subscribing;
- * it must not use the connection. */
+ * it and on its thread, without a lock; a pattern's channel is the one that
+ * matched.  Set it before subscribing; it must not use the connection, nor
+ * return it. */
 typedef void leat_push_fn(void *arg, leat_bytes channel, leat_bytes payload);
 
 LEAT_API void leat_conn_on_push(leat_conn *conn, leat_push_fn *fn, void *arg);

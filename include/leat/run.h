@@ -36,6 +36,10 @@ typedef enum leat_verdict {
     LEAT_RELEASE /* not handled: given back, and no attempt is counted */
 } leat_verdict;
 
+/* Runs on a thread of the runner's, on several at once for different lanes, and
+ * without a lock: it may take its time, publish, send, and look at the runner
+ * and its source.  It must not stop the runner, settle the delivery by itself,
+ * nor receive from or close the source. */
 typedef leat_verdict leat_handler_fn(leat_ctx *x, void *arg);
 
 typedef enum leat_lanes {
@@ -56,8 +60,8 @@ typedef struct leat_run_opts {
     int64_t max_processing_ms; /* then cancelled and nacked; 0: no limit */
     int64_t drain_ms;          /* for a stop without its own; 0: 30 s;   */
                                /* -1: as long as it takes                */
-    leat_logger log;
-    leat_metrics *metrics; /* borrowed; NULL: none                   */
+    leat_logger log;           /* NULL fn: that of the source             */
+    leat_metrics *metrics;     /* borrowed; NULL: those of the source     */
 } leat_run_opts;
 
 /* A message whose handler runs over max_processing_ms is nacked by the runner,

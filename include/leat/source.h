@@ -112,8 +112,11 @@ LEAT_API void leat_source_close(leat_source *s);
 
 /* ---- sinks ------------------------------------------------------------ */
 
-/* How one published message ended: code LEAT_OK with its position, failed, or
- * LEAT_EUNKNOWN.  Runs on the sink's thread or inside flush; must not block. */
+/* How one published message ended: err NULL and its position, failed, or
+ * LEAT_EUNKNOWN.  Runs on a thread of the sink's or the topic's, one after
+ * another, or inside flush and close.  It may publish, also to the same, which
+ * is LEAT_EFULL where it would have to wait; a flush of the same is
+ * LEAT_EINVAL; it must not close it.  No other outcome is told meanwhile. */
 typedef void leat_published_fn(void *arg, const leat_position *at,
                                const leat_error *err);
 

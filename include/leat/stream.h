@@ -30,12 +30,12 @@ typedef struct leat_stream leat_stream;
 
 typedef struct leat_stream_opts {
     const leat_codec *codec; /* borrowed; NULL: native                     */
-    leat_logger log;
-    leat_metrics *metrics; /* borrowed; NULL: none                         */
+    leat_logger log;         /* NULL fn: the client's                      */
+    leat_metrics *metrics;   /* borrowed; NULL: the client's               */
 } leat_stream_opts;
 
-/* Open a handle on the stream of that key; nothing is sent.  The client must
- * stay open until the handle and what was opened from it are closed. */
+/* Open a handle on the stream of that key; nothing is sent.  Close it and what
+ * was opened from it before the client. */
 LEAT_API leat_stream *leat_stream_open(leat_client *c, const char *name,
                                        const leat_stream_opts *opts,
                                        leat_error *err);

@@ -45,8 +45,9 @@ typedef enum leat_partitioner {
     LEAT_PARTITION_OWN /* leat_topic_opts.partition_fn                     */
 } leat_partitioner;
 
-/* Below `partitions`; a larger answer is refused as LEAT_EINVAL.  Runs on the
- * publishing thread; must not use the topic. */
+/* Below `partitions`; a larger answer is refused as LEAT_EINVAL.  Asked for
+ * each message, on the publishing thread and without a lock: it may use the
+ * topic, and is asked again for what it publishes; it must not close it. */
 typedef uint32_t leat_partition_fn(void *arg, const leat_msg *m,
                                    uint32_t partitions);
 
@@ -154,8 +155,9 @@ typedef struct leat_loss {
                   /* hand; somewhere between from and to                    */
 } leat_loss;
 
-/* Runs on a thread of the topic's or the source's, or inside close; must not
- * call the source.  Publishing is allowed. */
+/* Runs on a thread of the topic's or the source's, or inside its calls and
+ * close.  It may publish, and look at statistics; it must not receive, extend,
+ * flush or close, nor wait for anybody who does. */
 typedef void leat_loss_fn(void *arg, const leat_loss *loss);
 
 typedef struct leat_topic_opts {
@@ -185,8 +187,8 @@ typedef struct leat_topic_opts {
     int64_t replicas_ms;     /* how long, likewise; 0: 1 s                 */
     bool partition_header;   /* add the header partitionId                 */
 
-    leat_logger log;
-    leat_metrics *metrics; /* borrowed; NULL: none                         */
+    leat_logger log;       /* NULL fn: the client's                        */
+    leat_metrics *metrics; /* borrowed; NULL: the client's                 */
 
     /* What was acknowledged is compared with the log after every reconnect,
      * and now and then; see docs/losses.md. */
@@ -295,7 +297,7 @@ typedef struct leat_failure {
 } leat_failure;
 
 /* Milliseconds until the next try; negative: a dead letter at once.  Runs on a
- * thread of the source's; must not call it. */
+ * thread of the source's or inside its calls, as a leat_loss_fn does. */
 typedef int64_t leat_retry_fn(void *arg, const leat_failure *f);
 
 /* Names and values to be kept with a dead letter; a field "error" replaces the
@@ -340,7 +342,7 @@ enum {
 };
 
 /* What happened to a partition of this member.  Runs on a thread of the
- * source's, or inside its calls; must not call the source. */
+ * source's or inside its calls, as a leat_loss_fn does. */
 typedef enum leat_assign {
     LEAT_ASSIGNED = 0, /* ours from now on                                 */
     LEAT_REVOKED,      /* handed over, with nothing of it in flight        */

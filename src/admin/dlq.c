@@ -1,6 +1,7 @@
 /* dlq.c: the handle, the names of dead letters, and one by its name. */
 #include "admin/dlq.h"
 #include "base/mem.h"
+#include "redis/client.h"
 #include "redis/shape.h"
 #include "topic/identity.h"
 
@@ -14,9 +15,11 @@ void leat_dlq_close(leat_dlq *d)
 {
     if (!d)
         return;
+    leat_client *c = d->client;
     leat__free(d->name);
     leat__free(d->prefix);
     leat__free(d);
+    leat__client_drop(c, LEAT__A_DLQ);
 }
 
 leat_dlq *leat_dlq_open(leat_client *c, const char *topic,
@@ -38,6 +41,9 @@ leat_dlq *leat_dlq_open(leat_client *c, const char *topic,
         if (!d->prefix)
             goto fail;
     }
+    if (leat__client_keep(c, LEAT__A_DLQ, err) != LEAT_OK)
+        goto fail;
+    d->client = c;
     d->at.name = d->name;
     d->at.prefix = d->opts.prefix = d->prefix;
     return d;

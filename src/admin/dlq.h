@@ -36,7 +36,8 @@ enum {
 };
 
 struct leat_dlq {
-    leat__topic_at at; /* its names are owned */
+    leat__topic_at at;   /* its names are owned  */
+    leat_client *client; /* NULL: not held yet   */
     leat_dlq_opts opts;
     char *name, *prefix;
 };

@@ -31,4 +31,7 @@ struct leat_sink {
     const char *name; /* for logs and metrics; lives as long as the sink */
 };
 
+/* A flush inside a callback of the sink, on the thread that tells outcomes. */
+leat_code leat__sink_inside(leat_error *err);
+
 #endif

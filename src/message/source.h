@@ -9,6 +9,8 @@
 #define LEAT_MESSAGE_SOURCE_H
 
 #include "message/delivery.h"
+#include <leat/log.h>
+#include <leat/metrics.h>
 
 /*
  * A settlement as a piece of a larger script, so that effects and settlement
@@ -103,6 +105,8 @@ struct leat_source {
     const char *name;  /* for logs and metrics; lives as long as the source */
     const char *group; /* likewise; NULL: it has none                       */
     bool ordered;      /* a nack must not be overtaken: see settle          */
+    leat_logger log;   /* for a runner without its own, and                 */
+    leat_metrics *metrics; /* likewise; NULL: none                          */
     leat__settled_fn *on_settled;
     void *settled_arg;
 };

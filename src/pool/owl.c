@@ -54,10 +54,10 @@ typedef struct owl_turn {
 struct pool_owl {
     leat__finder *finder;
     leat_queue_watch *watch;
-    uint64_t number;           /* of the last call, of any queue  */
-    atomic_bool calm;          /* a round was over, and nothing missed */
-    _Atomic int64_t find_ns;   /* the next pages are read then  */
-    bool full_told, slot_told; /* once; with the lock held    */
+    uint64_t number;                  /* of the last call, of any queue  */
+    atomic_bool calm;                 /* a round was over, and nothing missed */
+    _Atomic int64_t find_ns;          /* the next pages are read then  */
+    atomic_bool full_told, slot_told; /* once               */
     owl_turn turns[TURNS];
     queue_call calls[TURNS];
     queue_answer answers[TURNS];
@@ -75,14 +75,23 @@ static bool can_be_served(const pool_source *s, const char *name)
     return leat__queue_one_slot(&home, name, NULL) == LEAT_OK;
 }
 
-static void warn_once(pool_source *s, bool *told, const char *name,
+static void warn_once(pool_source *s, atomic_bool *told, const char *name,
                       const char *why)
 {
-    if (!*told)
+    if (!atomic_exchange(told, true))
         leat__log(&s->opts.log, LEAT_LOG_WARN,
                   "pool '%s': queue '%s' is not served: %s", s->prefix, name,
                   why);
-    *told = true;
+}
+
+/* Is it one more than a pool knows? */
+static bool too_many(pool_source *s, leat_bytes name)
+{
+    pthread_mutex_lock(&s->lock);
+    bool many = s->queues.count >= POOL_KNOWN_MAX &&
+                !leat__map_get(&s->queues, name);
+    pthread_mutex_unlock(&s->lock);
+    return many;
 }
 
 /* There may be something in it.  LEAT_ENOMEM, or it is none that can be served:
@@ -90,28 +99,30 @@ static void warn_once(pool_source *s, bool *told, const char *name,
 static leat_code learn(pool_source *s, leat_bytes name, leat_error *err)
 {
     char text[LEAT__QUEUE_NAME_MAX + 1];
-    leat_code rc = LEAT_OK;
     if (name.n == 0 || name.n >= sizeof text)
         return LEAT_OK;
     memcpy(text, name.p, name.n);
     text[name.n] = '\0';
     if (s->profile->check(text, &(leat_queue_opts){ 0 }, NULL) != LEAT_OK)
         return LEAT_OK;
-    bool served = can_be_served(s, text);
-    pthread_mutex_lock(&s->lock);
-    pool_queue *q = leat__map_get(&s->queues, name);
-    if (!served)
+    if (!can_be_served(s, text)) {
         warn_once(s, &s->owl->slot_told, text,
                   "its keys are in different slots of the cluster; a hash tag "
                   "in the name keeps them together");
-    else if (!q && s->queues.count >= POOL_KNOWN_MAX)
+        return LEAT_OK;
+    }
+    if (too_many(s, name)) {
         warn_once(s, &s->owl->full_told, text, "there are too many");
-    else if (!q && !(q = leat__pool_queue_locked(s, name, err)))
-        rc = LEAT_ENOMEM;
-    if (q)
-        q->look_ns = 0;
+        return LEAT_OK;
+    }
+    pool_queue *q = leat__pool_queue(s, name, err);
+    if (!q)
+        return LEAT_ENOMEM;
+    pthread_mutex_lock(&s->lock);
+    q->look_ns = 0;
+    q->out--;
     pthread_mutex_unlock(&s->lock);
-    return rc;
+    return LEAT_OK;
 }
 
 static leat_code on_found(void *arg, leat_bytes name, leat_error *err)

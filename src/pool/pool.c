@@ -22,6 +22,7 @@ struct leat_pool {
     void *arg;
     pool_source *source;
     leat_run *run;
+    leat_client *client;
 };
 
 /* ---- options ---------------------------------------------------------- */
@@ -145,15 +146,26 @@ static leat_run *run(leat_pool *p, const leat_pool_opts *o, leat_error *err)
     return leat__run_start(&p->source->base, handle, p, &r, &crew, err);
 }
 
+static void pool_free(leat_pool *p)
+{
+    leat_client *c = p->client;
+    leat__free(p);
+    leat__client_drop(c, LEAT__A_POOL);
+}
+
 leat_pool *leat_pool_start(leat_client *c, leat_handler_fn *fn, void *arg,
                            const leat_pool_opts *opts, leat_error *err)
 {
     leat_pool_opts o = defaults(opts);
     if (leat__client_own(c, err) != LEAT_OK || check(&o, err) != LEAT_OK)
         return NULL;
+    leat__client_inherit(c, &o.log, &o.metrics);
     leat_pool *p = leat__zalloc(sizeof *p, err);
-    if (!p)
+    if (!p || leat__client_keep(c, LEAT__A_POOL, err) != LEAT_OK) {
+        leat__free(p);
         return NULL;
+    }
+    p->client = c;
     p->fn = fn;
     p->arg = arg;
     leat_source *s = leat__pool_source(c, &o, err);
@@ -162,7 +174,7 @@ leat_pool *leat_pool_start(leat_client *c, leat_handler_fn *fn, void *arg,
     if (p->run)
         return p;
     leat_source_close(s);
-    leat__free(p);
+    pool_free(p);
     return NULL;
 }
 
@@ -171,7 +183,7 @@ leat_code leat_pool_stop(leat_pool *p, int64_t drain_ms, leat_error *err)
     if (!p)
         return LEAT_OK;
     leat_code rc = leat_run_stop(p->run, drain_ms, err);
-    leat__free(p);
+    pool_free(p);
     return rc;
 }
 
@@ -196,20 +208,5 @@ void leat_pool_stats_get(leat_pool *p, leat_pool_stats *out)
 
 void leat_pool_each(leat_pool *p, leat_pool_queue_fn *fn, void *arg)
 {
-    int64_t now = leat__now_ns();
-    pthread_mutex_lock(&p->source->lock);
-    LEAT__LIST_EACH(&p->source->used, at)
-    {
-        pool_queue *q = LEAT__ITEM(at, pool_queue, link);
-        int64_t idle = now > q->used_ns ? (now - q->used_ns) / 1000000 : 0;
-        int running = atomic_load(&q->running);
-        fn(arg, &(leat_pool_queue){ .name = leat_str(q->name),
-                                    .received = q->received,
-                                    .acked = q->acked,
-                                    .nacked = q->nacked,
-                                    .rejected = q->rejected,
-                                    .running = running,
-                                    .idle_ms = q->out > 0 ? 0 : idle });
-    }
-    pthread_mutex_unlock(&p->source->lock);
+    leat__pool_queues_each(p->source, fn, arg);
 }

@@ -57,7 +57,9 @@ enum {
 
 /* What is known of a queue. */
 typedef struct pool_queue {
-    leat__link link; /* in the order of use, the latest last */
+    leat__link link;  /* in the order of use, the latest last  */
+    leat__link known; /* in the order in which they were met   */
+    unsigned shown;   /* to callbacks, just now                */
     unsigned shard;
     uint64_t lane;
     int weight;
@@ -159,7 +161,7 @@ typedef struct pool_source {
     pthread_mutex_t lock;   /* for all below                                 */
     pthread_cond_t work;    /* something is settled, or the end              */
     leat__map queues;       /* name -> pool_queue                            */
-    leat__list used;
+    leat__list used, known;
     leat__list lots;
     size_t held;       /* messages that were taken and are not over  */
     size_t busy;       /* queues (or messages, where they have no    */
@@ -184,11 +186,15 @@ static inline const char *leat__pool_events(const pool_source *s)
     return leat__now_ns() < until ? "0" : s->events;
 }
 
-/* ---- queues.c; all with the lock held --------------------------------- */
+/* ---- queues.c --------------------------------------------------------- */
 
-/* The queue of that name, made if it is new; NULL: no memory. */
-pool_queue *leat__pool_queue_locked(pool_source *s, leat_bytes name,
-                                    leat_error *err);
+/* The queue of that name, made if it is new; NULL: no memory.  One more of it
+ * is out, so that it is not forgotten.  Without the lock, as the program is
+ * asked for its weight; the receiver only. */
+pool_queue *leat__pool_queue(pool_source *s, leat_bytes name, leat_error *err);
+
+/* fn runs without the lock. */
+void leat__pool_queues_each(pool_source *s, leat_pool_queue_fn *fn, void *arg);
 
 /* It has something to do. */
 void leat__pool_use_locked(pool_source *s, pool_queue *q, int64_t now_ns);

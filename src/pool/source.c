@@ -418,6 +418,7 @@ static pool_source *source_new(leat_client *c, const leat_pool_opts *o,
     pthread_mutex_init(&s->lock, NULL);
     pthread_mutex_init(&s->change, NULL);
     leat__list_init(&s->used);
+    leat__list_init(&s->known);
     leat__list_init(&s->lots);
     leat__list_init(&s->fresh);
     s->base.ops = &ops;

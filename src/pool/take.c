@@ -294,16 +294,6 @@ static void fill(pool_source *s, pool_lot *lot, size_t i)
     leat__delivery_arm(d, &s->base, lot->until_ns);
 }
 
-static pool_queue *queue_of(pool_source *s, leat_bytes name, leat_error *err)
-{
-    pthread_mutex_lock(&s->lock);
-    pool_queue *q = leat__pool_queue_locked(s, name, err);
-    if (q)
-        q->out++; /* it must not be forgotten before the lot is there */
-    pthread_mutex_unlock(&s->lock);
-    return q;
-}
-
 pool_lot *leat__pool_lot_new(pool_source *s, pool_queue *q,
                              leat_queue_batch *batch, int64_t until_ns,
                              leat__list *to, leat_error *err)
@@ -334,7 +324,7 @@ static leat_code read_lot(shard_turn *t, leat_bytes name, leat_bytes what,
                           const leat_reply *r, leat_error *err)
 {
     leat_code rc = leat__queue_expect(r, "[ii(tt)]", err);
-    pool_queue *q = rc == LEAT_OK ? queue_of(t->s, name, err) : NULL;
+    pool_queue *q = rc == LEAT_OK ? leat__pool_queue(t->s, name, err) : NULL;
     if (!q)
         return rc == LEAT_OK ? LEAT_ENOMEM : rc;
     int64_t hide = leat_reply_int(leat_reply_at(r, 1));
@@ -405,10 +395,11 @@ int leat__pool_count_for(pool_source *s, leat_bytes name, int slice,
                          bool crowded)
 {
     int n = slice;
+    pool_queue *met = s->opts.weight ? leat__pool_queue(s, name, NULL) : NULL;
     pthread_mutex_lock(&s->lock);
+    if (met)
+        met->out--;
     pool_queue *q = leat__map_get(&s->queues, name);
-    if (!q && s->opts.weight)
-        q = leat__pool_queue_locked(s, name, NULL);
     if (q)
         n = n * q->weight < POOL_TURN_MAX ? n * q->weight : POOL_TURN_MAX;
     if (q && !crowded && q->burst > n)

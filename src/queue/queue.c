@@ -394,12 +394,26 @@ static const char *events_of(const leat_queue_opts *o, leat_client *c)
     return leat__client_clustered(c) ? "2" : "1";
 }
 
+static leat_code keep_clients(leat_client *c, const leat_queue_opts *o,
+                              leat_error *err)
+{
+    leat_code rc = leat__client_keep(c, LEAT__A_QUEUE, err);
+    if (rc != LEAT_OK || !o->event_client)
+        return rc;
+    rc = leat__client_keep(o->event_client, LEAT__A_QUEUE, err);
+    if (rc != LEAT_OK)
+        leat__client_drop(c, LEAT__A_QUEUE);
+    return rc;
+}
+
 static leat_queue *queue_new(leat_client *c, const char *name,
                              const leat_queue_opts *o, leat_error *err)
 {
     leat_queue *q = leat__zalloc(sizeof *q, err);
-    if (!q)
+    if (!q || keep_clients(c, o, err) != LEAT_OK) {
+        leat__free(q);
         return NULL;
+    }
     q->client = c;
     q->profile = leat__queue_profile(o->profile);
     q->forks = leat__fork_count();
@@ -412,6 +426,7 @@ static leat_queue *queue_new(leat_client *c, const char *name,
              leat__profile_prefix(q->profile, o->prefix));
     q->opts.prefix = q->prefix;
     q->opts.dead_queue = NULL;
+    leat__client_inherit(c, &q->opts.log, &q->opts.metrics);
     q->events = events_of(o, c);
     q->profile->home(&q->due, q->prefix, name);
     q->apart = q->profile->shard && leat__client_clustered(c) &&
@@ -527,9 +542,12 @@ void leat_queue_close(leat_queue *q)
         leat__lanes_free(q->lanes[i]);
     leat__uuid7_release(&q->ids);
     pthread_mutex_destroy(&q->lock);
+    leat_client *c = q->client, *events = q->opts.event_client;
     leat__free(q->dead_queue);
     leat__free(q->name);
     leat__free(q);
+    leat__client_drop(events, LEAT__A_QUEUE);
+    leat__client_drop(c, LEAT__A_QUEUE);
 }
 
 leat_code leat__queue_own(const leat_queue *q, leat_error *err)

@@ -53,6 +53,7 @@ typedef enum queue_line {
 typedef struct queue_wait {
     leat__link link;
     leat__waiter *waiter;
+    int event; /* where it also tells; -1: nowhere yet */
     bool used, dead;
 } queue_wait;
 
@@ -86,6 +87,8 @@ struct leat_queue {
     queue_lane *lanes[QUEUE_LINES_];
     leat__list waits;
     unsigned interrupts;
+    unsigned receiving;  /* receives that wait, or may          */
+    bool interrupt_kept; /* there was none: the last is for the next */
     leat__uuid7_gen ids;
     queue_meters meters;
 
@@ -221,9 +224,13 @@ void leat__batch_until(leat_queue_batch *b, int64_t deadline_ms);
 
 /* ---- receive.c -------------------------------------------------------- */
 
-/* As leat_queue_receive; they are hidden until then, at least. */
+/* As leat_queue_receive; they are hidden until then, at least.  Once stop is
+ * true and the queue was poked the wait is over; NULL: leat_queue_interrupt
+ * does that. */
 leat_queue_batch *leat__queue_take(leat_queue *q, const leat_receive_opts *o,
-                                   int64_t *until_ns, leat_error *err);
+                                   const atomic_bool *stop, int64_t *until_ns,
+                                   leat_error *err);
+void leat__queue_poke(leat_queue *q);
 
 void leat__waits_free(leat_queue *q);
 

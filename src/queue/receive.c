@@ -16,6 +16,11 @@
 #include "base/system.h"
 #include "queue/queue.h"
 
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 enum { REAP = 100, ARGS = 10 };
 
 /* ---- one look --------------------------------------------------------- */
@@ -27,6 +32,10 @@ typedef struct taking {
     int64_t next_ms; /* something may come back then; -1: nothing known */
     bool dead;
     bool more; /* there may be some, though none came */
+
+    const atomic_bool *stop; /* the source's; NULL: the queue's interrupts */
+    unsigned before;         /* interrupts that are not meant for this one */
+    int cancel_fd;
 } taking;
 
 static leat_code read_taken(void *arg, const leat_reply *r, leat_error *err)
@@ -141,6 +150,7 @@ static queue_wait *wait_new(leat_queue *q, bool dead, leat_error *err)
     if (w->waiter)
         leat__waiter_hears(w->waiter, dead ? p->hears_dead : p->hears);
     w->dead = dead;
+    w->event = -1;
     if (!w->waiter) {
         leat__free(w);
         return NULL;
@@ -182,26 +192,101 @@ void leat__waits_free(leat_queue *q)
     {
         queue_wait *w = LEAT__ITEM(at, queue_wait, link);
         leat__waiter_close(w->waiter);
+        if (w->event >= 0)
+            close(w->event);
         leat__free(w);
     }
     leat__list_init(&q->waits);
 }
 
-static unsigned interrupts(leat_queue *q)
+/* With a descriptor to be watched the waiter tells by one, too. */
+static leat_code wait_for(queue_wait *w, int cancel_fd, int64_t ms,
+                          leat_error *err)
 {
-    pthread_mutex_lock(&q->lock);
-    unsigned n = q->interrupts;
-    pthread_mutex_unlock(&q->lock);
-    return n;
+    if (cancel_fd == 0) {
+        (void)leat__waiter_wait(w->waiter, ms);
+        return LEAT_OK;
+    }
+    if (w->event < 0) {
+        w->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (w->event < 0)
+            return leat__fail_errno(err, LEAT_EIO, errno, "eventfd");
+        leat__waiter_tell(w->waiter, w->event);
+    }
+    struct pollfd p[] = { { .fd = w->event, .events = POLLIN },
+                          { .fd = cancel_fd, .events = POLLIN } };
+    if (leat__sys->poll(leat__sys->arg, p, 2, ms * 1000000) < 0 &&
+        errno != EINTR)
+        return leat__fail_errno(err, LEAT_EIO, errno, "cannot poll");
+    uint64_t told;
+    ssize_t n = read(w->event, &told, sizeof told);
+    (void)n; /* nothing there: it was the other one, or the time */
+    (void)leat__waiter_wait(w->waiter, 0);
+    return LEAT_OK;
 }
 
+/* ---- ending a wait early ---------------------------------------------- */
+
+static void poke_locked(leat_queue *q)
+{
+    LEAT__LIST_EACH(&q->waits, at)
+    leat__waiter_poke(LEAT__ITEM(at, queue_wait, link)->waiter);
+}
+
+/* Where nobody waits it is kept for the next who would. */
 void leat_queue_interrupt(leat_queue *q)
 {
     pthread_mutex_lock(&q->lock);
     q->interrupts++;
-    LEAT__LIST_EACH(&q->waits, at)
-    leat__waiter_poke(LEAT__ITEM(at, queue_wait, link)->waiter);
+    q->interrupt_kept = q->receiving == 0;
+    poke_locked(q);
     pthread_mutex_unlock(&q->lock);
+}
+
+void leat__queue_poke(leat_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    poke_locked(q);
+    pthread_mutex_unlock(&q->lock);
+}
+
+/* An interrupt that was kept is not for who does not wait. */
+static void begin_receive(taking *t, bool waits)
+{
+    leat_queue *q = t->q;
+    pthread_mutex_lock(&q->lock);
+    t->before = q->interrupts;
+    if (waits) {
+        t->before -= q->interrupt_kept;
+        q->interrupt_kept = false;
+        q->receiving++;
+    }
+    pthread_mutex_unlock(&q->lock);
+}
+
+static void end_receive(taking *t, bool waits)
+{
+    pthread_mutex_lock(&t->q->lock);
+    t->q->receiving -= waits;
+    pthread_mutex_unlock(&t->q->lock);
+}
+
+static bool readable(int fd)
+{
+    struct pollfd p = { .fd = fd, .events = POLLIN };
+    return leat__sys->poll(leat__sys->arg, &p, 1, 0) != 0;
+}
+
+static bool stopped(const taking *t)
+{
+    if (t->cancel_fd != 0 && readable(t->cancel_fd))
+        return true;
+    if (t->stop)
+        return atomic_load(t->stop);
+    pthread_mutex_lock(&t->q->lock);
+    bool stop = t->q->interrupts != t->before;
+    pthread_mutex_unlock(&t->q->lock);
+    return stop;
 }
 
 /* ---- receive ---------------------------------------------------------- */
@@ -241,14 +326,13 @@ static leat_code look_and_wait(taking *t, const leat_receive_opts *o,
                                leat_error *err)
 {
     int64_t deadline = leat__deadline_ns(o->wait_ms);
-    unsigned before = interrupts(t->q);
     queue_wait *w = NULL;
     leat_code rc;
     for (;;) {
         rc = take_once(t, o, err);
         int64_t left = leat__left_ms(deadline);
         if (rc != LEAT_OK || leat_queue_batch_count(t->batch) > 0 ||
-            (left == 0 && !t->more) || interrupts(t->q) != before)
+            (left == 0 && !t->more) || stopped(t))
             break;
         if (t->more) {
             leat_queue_batch_free(t->batch);
@@ -260,23 +344,36 @@ static leat_code look_and_wait(taking *t, const leat_receive_opts *o,
             rc = LEAT_ENOMEM;
             break;
         }
-        if (interrupts(t->q) != before)
+        if (stopped(t)) /* before the waiter was there to be poked */
             break;
-        (void)leat__waiter_wait(w->waiter, pause_of(t, left));
+        rc = wait_for(w, t->cancel_fd, pause_of(t, left), err);
         leat_queue_batch_free(t->batch);
         t->batch = NULL;
+        if (rc != LEAT_OK)
+            break;
     }
     wait_give(t->q, w);
     return rc;
 }
 
+static leat_code receive(taking *t, const leat_receive_opts *o, leat_error *err)
+{
+    bool waits = !t->stop && o->wait_ms > 0;
+    begin_receive(t, waits);
+    leat_code rc = look_and_wait(t, o, err);
+    end_receive(t, waits);
+    return rc;
+}
+
 leat_queue_batch *leat__queue_take(leat_queue *q, const leat_receive_opts *o,
-                                   int64_t *until_ns, leat_error *err)
+                                   const atomic_bool *stop, int64_t *until_ns,
+                                   leat_error *err)
 {
     leat_receive_opts own = o ? *o : (leat_receive_opts){ 0 };
-    taking t = { .q = q, .dead = own.dead };
-    if (check(q, &own, err) != LEAT_OK ||
-        look_and_wait(&t, &own, err) != LEAT_OK)
+    taking t = {
+        .q = q, .dead = own.dead, .stop = stop, .cancel_fd = own.cancel_fd
+    };
+    if (check(q, &own, err) != LEAT_OK || receive(&t, &own, err) != LEAT_OK)
         return NULL;
     if (until_ns)
         *until_ns = t.asked_ns + t.hidden_ms * 1000000;
@@ -293,7 +390,7 @@ leat_queue_batch *leat_queue_receive(leat_queue *q,
                                      const leat_receive_opts *opts,
                                      leat_error *err)
 {
-    return leat__queue_take(q, opts, NULL, err);
+    return leat__queue_take(q, opts, NULL, NULL, err);
 }
 
 leat_queue_batch *leat_queue_peek(leat_queue *q, int max, bool dead,

@@ -94,6 +94,11 @@ static waiting *copy_all(const leat_msg *m, size_t n, leat_published_fn *fn,
     return first;
 }
 
+static bool inside(const queue_sink *k)
+{
+    return pthread_equal(pthread_self(), k->thread);
+}
+
 static void append_locked(queue_sink *k, waiting *line)
 {
     if (k->last)
@@ -107,6 +112,19 @@ static void append_locked(queue_sink *k, waiting *line)
         k->accepted++;
     }
     pthread_cond_signal(&k->work);
+}
+
+/* In a callback, on the sink's own thread, nobody else could make room. */
+static leat_code await_room_locked(queue_sink *k, leat_error *err)
+{
+    while (k->count >= MAX_WAITING || k->bytes >= MAX_WAITING_BYTES) {
+        if (inside(k))
+            return leat__fail(err, LEAT_EFULL,
+                              "queue '%s': %zu messages wait for their outcome",
+                              k->q->name, k->count);
+        leat__cond_wait(&k->told, &k->lock, INT64_MAX);
+    }
+    return LEAT_OK;
 }
 
 static leat_code publish(leat_sink *base, const leat_msg *m, size_t n,
@@ -123,11 +141,13 @@ static leat_code publish(leat_sink *base, const leat_msg *m, size_t n,
     if (!line)
         return LEAT_ENOMEM;
     pthread_mutex_lock(&k->lock);
-    while (k->count >= MAX_WAITING || k->bytes >= MAX_WAITING_BYTES)
-        leat__cond_wait(&k->told, &k->lock, INT64_MAX);
-    append_locked(k, line);
+    rc = await_room_locked(k, err);
+    if (rc == LEAT_OK)
+        append_locked(k, line);
     pthread_mutex_unlock(&k->lock);
-    return LEAT_OK;
+    if (rc != LEAT_OK)
+        free_line(line);
+    return rc;
 }
 
 static leat_code flush(leat_sink *base, int64_t timeout_ms, leat_error *err)
@@ -136,6 +156,8 @@ static leat_code flush(leat_sink *base, int64_t timeout_ms, leat_error *err)
     int64_t deadline = leat__deadline_ns(timeout_ms);
     bool in_time = true;
     leat_code rc = leat__queue_own(k->q, err);
+    if (rc == LEAT_OK && inside(k))
+        rc = leat__sink_inside(err);
     if (rc != LEAT_OK)
         return rc;
     pthread_mutex_lock(&k->lock);

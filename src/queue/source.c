@@ -65,10 +65,10 @@ static bool has_room(queue_source *s, int64_t deadline_ns)
 {
     bool in_time = true;
     pthread_mutex_lock(&s->lock);
-    while (s->outcomes.due >= QUEUE_DUE_MAX && in_time && !s->interrupted)
+    while (s->outcomes.due >= QUEUE_DUE_MAX && in_time &&
+           !atomic_load(&s->interrupted))
         in_time = leat__cond_wait(&s->room, &s->lock, deadline_ns);
-    bool room = s->outcomes.due < QUEUE_DUE_MAX && !s->interrupted;
-    s->interrupted = false;
+    bool room = s->outcomes.due < QUEUE_DUE_MAX;
     pthread_mutex_unlock(&s->lock);
     return room;
 }
@@ -92,13 +92,10 @@ static int hand_out(queue_source *s, source_lot *lot, int64_t until_ns,
     return (int)lot->n;
 }
 
-static int receive(leat_source *base, leat_delivery **out, int max,
-                   int64_t wait_ms, leat_error *err)
+static int receive_in_room(queue_source *s, leat_delivery **out, int max,
+                           int64_t wait_ms, leat_error *err)
 {
-    queue_source *s = (queue_source *)base;
     int64_t until = 0;
-    if (leat__queue_own(s->q, err) != LEAT_OK)
-        return -1;
     if (!has_room(s, leat__deadline_ns(wait_ms)))
         return 0;
     max = max < s->opts.batch ? max : s->opts.batch;
@@ -111,7 +108,7 @@ static int receive(leat_source *base, leat_delivery **out, int max,
                               .wait_ms = wait_ms,
                               .visibility_ms = s->opts.visibility_ms,
                               .dead = s->opts.dead },
-        &until, err);
+        &s->interrupted, &until, err);
     if (lot->batch)
         return hand_out(s, lot, until, out);
     leat__free(lot);
@@ -119,14 +116,26 @@ static int receive(leat_source *base, leat_delivery **out, int max,
     return -1;
 }
 
+/* An interrupt is kept until a receive returns, whatever it was doing. */
+static int receive(leat_source *base, leat_delivery **out, int max,
+                   int64_t wait_ms, leat_error *err)
+{
+    queue_source *s = (queue_source *)base;
+    if (leat__queue_own(s->q, err) != LEAT_OK)
+        return -1;
+    int n = receive_in_room(s, out, max, wait_ms, err);
+    atomic_store(&s->interrupted, false);
+    return n;
+}
+
 static void interrupt(leat_source *base)
 {
     queue_source *s = (queue_source *)base;
     pthread_mutex_lock(&s->lock);
-    s->interrupted = true;
+    atomic_store(&s->interrupted, true);
     pthread_cond_signal(&s->room);
     pthread_mutex_unlock(&s->lock);
-    leat_queue_interrupt(s->q);
+    leat__queue_poke(s->q);
 }
 
 /* ---- settle, extend, flush -------------------------------------------- */
@@ -381,6 +390,8 @@ static queue_source *source_new(leat_queue *q, const leat_queue_source_opts *o,
     leat__list_init(&s->lots);
     s->base.ops = &ops;
     s->base.name = q->name;
+    s->base.log = q->opts.log;
+    s->base.metrics = q->opts.metrics;
     s->base.ordered = q->fifo && !o->dead;
     s->q = q;
     s->opts = *o;

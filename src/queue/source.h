@@ -51,7 +51,8 @@ typedef struct queue_source {
     source_slot *first, *last; /* settled, to be sent */
     leat__outcomes outcomes;
     uint64_t seq;
-    bool interrupted, closing;
+    atomic_bool interrupted; /* set with the lock held */
+    bool closing;
 } queue_source;
 
 void *leat__queue_settler(void *source);

@@ -24,7 +24,8 @@
 enum { BLOCK_MS = 1000, COUNT = 100, RETRY_MS = 500, PING_MS = 15000, ID = 48 };
 
 struct leat_queue_watch {
-    leat_client *client;
+    leat_client *client; /* NULL: not held yet */
+    leat_logger log;
     leat__key key; /* channel or stream */
     bool durable;
     leat_queue_event_fn *fn;
@@ -264,7 +265,7 @@ static void *run(void *arg)
         leat__conn_free(conn);
         if (rc == LEAT_OK)
             continue;
-        leat__log(&w->client->opts.log, LEAT_LOG_INFO, "watch: %s", e.msg);
+        leat__log(&w->log, LEAT_LOG_INFO, "watch: %s", e.msg);
         w->missed |= !w->durable;
         nap(w);
     }
@@ -275,9 +276,11 @@ static void watch_free(leat_queue_watch *w)
 {
     if (w->event >= 0)
         close(w->event);
+    leat_client *c = w->client;
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
     leat__free(w);
+    leat__client_drop(c, LEAT__A_WATCH);
 }
 
 static leat_queue_watch *watch_new(leat_client *c, const char *name,
@@ -287,7 +290,8 @@ static leat_queue_watch *watch_new(leat_client *c, const char *name,
     leat_queue_watch *w = leat__zalloc(sizeof *w, err);
     if (!w)
         return NULL;
-    w->client = c;
+    w->log = o->log;
+    leat__client_inherit(c, &w->log, NULL);
     w->durable = durable;
     const queue_profile *p = leat__queue_profile(o->profile);
     if (name)
@@ -300,9 +304,12 @@ static leat_queue_watch *watch_new(leat_client *c, const char *name,
     }
     pthread_mutex_init(&w->lock, NULL);
     w->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (w->event >= 0)
+    if (w->event < 0)
+        leat__fail_errno(err, LEAT_EIO, errno, "eventfd");
+    else if (leat__client_keep(c, LEAT__A_WATCH, err) == LEAT_OK)
+        w->client = c;
+    if (w->client)
         return w;
-    leat__fail_errno(err, LEAT_EIO, errno, "eventfd");
     watch_free(w);
     return NULL;
 }

@@ -18,6 +18,19 @@ typedef struct leat__sentinel leat__sentinel;
 typedef struct leat__watch leat__watch;
 struct leat__cluster;
 
+/* What is opened from a client, for people. */
+typedef enum leat__handle {
+    LEAT__A_TOPIC,
+    LEAT__A_QUEUE,
+    LEAT__A_STREAM,
+    LEAT__A_POOL,
+    LEAT__A_WATCH,
+    LEAT__A_BROWSE,
+    LEAT__A_DLQ,
+    LEAT__A_CONN, /* the pool counts them itself */
+    LEAT__HANDLES_
+} leat__handle;
+
 struct leat_client {
     leat__url url;
     char *shown; /* the URL for people */
@@ -44,6 +57,8 @@ struct leat_client {
     leat__budget budget;
     leat__waker *waker;          /* made at first use */
     int helpers;                 /* threads that need the client to live */
+    int handles[LEAT__HANDLES_]; /* that were opened from it             */
+    bool closed;                 /* by the user; closing: nothing is open */
     struct leat__reaper *reaper; /* of its open queues; theirs */
 
     leat__lines lines;             /* every connection that is open  */
@@ -93,6 +108,21 @@ leat_code leat__client_own(const leat_client *c, leat_error *err);
 /* Until it is let go of, the client lives, though it may be closed. */
 leat_code leat__client_hold(leat_client *c, leat_error *err);
 void leat__client_let_go(leat_client *c);
+
+/* handles.c: something is opened from the client, which is not over before that
+ * is dropped.  LEAT_ECLOSED, and LEAT_EFORK in a forked child. */
+leat_code leat__client_keep(leat_client *c, leat__handle what, leat_error *err);
+void leat__client_drop(leat_client *c, leat__handle what);
+
+/* The client's logger and metrics, where a handle has none of its own; metrics
+ * may be NULL. */
+void leat__client_inherit(const leat_client *c, leat_logger *log,
+                          leat_metrics **metrics);
+
+/* pool.c: from now on nothing is lent; and then, without the lock, it ends with
+ * the last connection that comes back. */
+void leat__client_ending_locked(leat_client *c);
+void leat__client_end(leat_client *c);
 
 /* Free what is left once nothing is lent. */
 void leat__client_destroy(leat_client *c);

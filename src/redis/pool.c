@@ -11,8 +11,6 @@
 #include "base/system.h"
 #include "base/thread.h"
 #include "redis/bundle.h"
-#include "redis/waker.h"
-#include "redis/watch.h"
 
 #include <poll.h>
 
@@ -229,21 +227,16 @@ void leat_client_return(leat_client *c, leat_conn *conn)
     unlock_and_end(c);
 }
 
-/* In a forked child neither the lock nor the threads are ours: only the
- * child's copies of the sockets are closed, with the process. */
-void leat_client_close(leat_client *c)
+void leat__client_ending_locked(leat_client *c)
 {
-    if (!c || leat__client_own(c, NULL) != LEAT_OK)
-        return;
-    pthread_mutex_lock(&c->lock);
     c->closing = true;
     c->waiting++; /* the last connection may return meanwhile */
     pthread_cond_broadcast(&c->freed);
     pthread_cond_broadcast(&c->ended);
-    pthread_mutex_unlock(&c->lock);
-    leat__waker_close(c->waker);
-    leat__watch_close(c->watch);
+}
 
+void leat__client_end(leat_client *c)
+{
     pthread_mutex_lock(&c->lock);
     c->waiting--;
     while (c->idle) {

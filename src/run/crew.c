@@ -25,20 +25,18 @@ leat_code leat__crew_add_locked(leat_run *r, run_worker *w, leat_error *err)
 }
 
 /* Without threads the next receive tries again: until then others do it. */
-void leat__crew_grow_locked(leat_run *r)
+leat_code leat__crew_grow_locked(leat_run *r, leat_error *err)
 {
-    leat_error e;
     size_t waiting = (size_t)r->idle;
     for (int i = 0; i < r->opts.threads && waiting < r->line_count; i++) {
         if (r->workers[i].live)
             continue;
-        if (leat__crew_add_locked(r, &r->workers[i], &e) != LEAT_OK) {
-            leat__log(&r->opts.log, LEAT_LOG_WARN, "runner of '%s': %s",
-                      r->source->name, e.msg);
-            return;
-        }
+        leat_code rc = leat__crew_add_locked(r, &r->workers[i], err);
+        if (rc != LEAT_OK)
+            return rc;
         waiting++;
     }
+    return LEAT_OK;
 }
 
 int leat__run_threads(leat_run *r)

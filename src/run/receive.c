@@ -80,6 +80,8 @@ static int64_t take_slots(leat_run *r, int n, run_list *fresh)
 static void dispatch(leat_run *r, int n, uint64_t seq)
 {
     run_list fresh = { 0 }, late = { 0 };
+    leat_error e;
+    leat_code rc = LEAT_OK;
     int64_t due = n > 0 ? take_slots(r, n, &fresh) : INT64_MAX;
 
     pthread_mutex_lock(&r->lock);
@@ -93,8 +95,11 @@ static void dispatch(leat_run *r, int n, uint64_t seq)
     leat__keep_by_locked(r, due);
     wake_workers(r, (int)(r->line_count - before));
     if (r->workers_live < r->opts.threads)
-        leat__crew_grow_locked(r);
+        rc = leat__crew_grow_locked(r, &e);
     pthread_mutex_unlock(&r->lock);
+    if (rc != LEAT_OK)
+        leat__log(&r->opts.log, LEAT_LOG_WARN, "runner of '%s': %s",
+                  r->source->name, e.msg);
     leat__slot_release_all(r, &r->tally, &late);
 }
 

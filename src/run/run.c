@@ -257,6 +257,10 @@ leat_run *leat__run_start(leat_source *s, leat_handler_fn *fn, void *arg,
     r->fn = fn;
     r->arg = arg;
     r->opts = defaults(opts);
+    if (!r->opts.log.fn)
+        r->opts.log = s->log;
+    if (!r->opts.metrics)
+        r->opts.metrics = s->metrics;
     r->crew = crew ? *crew : (leat__crew){ .least = r->opts.threads };
     r->keep_next = INT64_MAX;
     if (check(&r->opts, err) != LEAT_OK || make_locks(r, err) != LEAT_OK ||

@@ -270,7 +270,7 @@ int leat__run_threads(leat_run *r);
 leat_code leat__crew_add_locked(leat_run *r, run_worker *w, leat_error *err);
 
 /* More workers, if more lanes wait than workers. */
-void leat__crew_grow_locked(leat_run *r);
+leat_code leat__crew_grow_locked(leat_run *r, leat_error *err);
 
 void *leat__run_receive(void *run);
 void *leat__run_work(void *worker);

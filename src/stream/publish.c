@@ -301,6 +301,9 @@ static leat_code flush(leat_sink *base, int64_t timeout_ms, leat_error *err)
     if (rc != LEAT_OK)
         return rc;
     for (int i = 0; i < k->lane_count; i++)
+        if (pthread_equal(pthread_self(), k->lanes[i].thread))
+            return leat__sink_inside(err);
+    for (int i = 0; i < k->lane_count; i++)
         if (!await_outcomes(&k->lanes[i], deadline))
             return leat__fail(err, LEAT_ETIMEOUT,
                               "stream '%s': some messages have no outcome yet",

@@ -536,7 +536,10 @@ static stream_source *source_new(leat_stream *stream, leat_error *err)
     if (leat__outcomes_init(&s->outcomes, err) != LEAT_OK)
         goto no_outcomes;
     pthread_mutex_init(&s->lock, NULL);
-    s->base = (leat_source){ .ops = &ops, .name = stream->name };
+    s->base = (leat_source){ .ops = &ops,
+                             .name = stream->name,
+                             .log = stream->log,
+                             .metrics = stream->metrics };
     s->stream = stream;
     s->client = stream->client;
     s->ready_fd = -1;

@@ -69,9 +69,11 @@ leat_stream *leat_stream_open(leat_client *c, const char *name,
     s->codec = opts && opts->codec ? opts->codec : &leat_codec_native;
     s->log = opts ? opts->log : (leat_logger){ 0 };
     s->metrics = opts ? opts->metrics : NULL;
+    leat__client_inherit(c, &s->log, &s->metrics);
     atomic_store(&s->refs, 1);
     s->name = leat__strdup(name, err);
-    if (!s->name) {
+    if (!s->name || leat__client_keep(c, LEAT__A_STREAM, err) != LEAT_OK) {
+        leat__free(s->name);
         leat__free(s);
         return NULL;
     }
@@ -87,8 +89,10 @@ void leat__stream_drop(leat_stream *s)
 {
     if (atomic_fetch_sub(&s->refs, 1) > 1)
         return;
+    leat_client *c = s->client;
     leat__free(s->name);
     leat__free(s);
+    leat__client_drop(c, LEAT__A_STREAM);
 }
 
 /* One of the pool, or on a cluster one made for this key: what the pool lends

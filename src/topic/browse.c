@@ -456,7 +456,9 @@ void leat_browse_close(leat_browse *b)
     leat__free(b->name);
     leat_reply_free(b->body);
     leat__opened_release(&b->opened);
+    leat_client *c = b->client;
     leat__free(b);
+    leat__client_drop(c, LEAT__A_BROWSE);
 }
 
 /* The topic, for as long as it is browsed. */
@@ -514,8 +516,10 @@ static leat_browse *browse_new(leat_client *c, const leat_browse_opts *o,
         return NULL;
     }
     leat_browse *b = leat__zalloc(sizeof *b, err);
-    if (!b)
+    if (!b || leat__client_keep(c, LEAT__A_BROWSE, err) != LEAT_OK) {
+        leat__free(b);
         return NULL;
+    }
     b->client = c;
     b->opened.codec = o->codec;
     b->follow = o->follow;

@@ -17,6 +17,7 @@
 #include "topic/lanes.h"
 #include "base/mem.h"
 #include "base/system.h"
+#include "message/sink.h"
 #include "redis/client.h"
 
 #include <stdlib.h>
@@ -325,8 +326,7 @@ static leat_code first_failure(leat__lanes *l, leat_error *err)
 leat_code leat__lanes_flush(leat__lanes *l, int64_t timeout_ms, leat_error *err)
 {
     if (leat__producer_inside(l->topic))
-        return leat__fail(err, LEAT_EINVAL,
-                          "flush inside a callback would wait for itself");
+        return leat__sink_inside(err);
     uint64_t left = await_all(l, leat__deadline_ns(timeout_ms));
     if (left > 0)
         return leat__fail(err, LEAT_ETIMEOUT,

@@ -140,7 +140,8 @@ leat_code leat__producer_publish_later(leat__producer *p,
 
 /* What a publish is for, and the way to its bytes. */
 typedef struct leat__offer {
-    const uint32_t *partition;
+    const uint32_t *partition; /* NULL: as the topic chooses     */
+    bool each;                 /* there is one for every message */
     const leat_msg *m;
     size_t n;
     leat_published_fn *fn;

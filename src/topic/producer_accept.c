@@ -205,7 +205,8 @@ static inline IN_LINE leat_code encode_one(leat__producer *p, leat__offer *o,
                                            const leat_msg *m, bool later,
                                            leat_error *err)
 {
-    uint32_t partition = o->partition ? *o->partition : 0;
+    uint32_t partition = o->partition ? o->partition[o->each ? m - o->m : 0]
+                                      : 0;
     leat_code rc = o->partition
                        ? LEAT_OK
                        : leat__choose(&p->topic->chooser, m, &partition, err);
@@ -390,6 +391,25 @@ static inline IN_LINE leat_code publish(leat__producer *p, leat__offer *o,
     return rc;
 }
 
+/* The program's own function is asked without a lock: it may publish. */
+static leat_code publish_own(leat__producer *p, leat__offer *o, leat_error *err)
+{
+    leat_code rc = leat__producer_check(p->topic, o->n, 0, err);
+    if (rc != LEAT_OK)
+        return rc;
+    uint32_t *each = leat__calloc(o->n, sizeof *each, err);
+    if (!each)
+        return LEAT_ENOMEM;
+    for (size_t i = 0; rc == LEAT_OK && i < o->n; i++)
+        rc = leat__choose(&p->topic->chooser, &o->m[i], &each[i], err);
+    o->partition = each;
+    o->each = true;
+    if (rc == LEAT_OK)
+        rc = publish(p, o, false, err);
+    leat__free(each);
+    return rc;
+}
+
 leat_code leat__producer_publish(leat__producer *p, const uint32_t *partition,
                                  const leat_msg *m, size_t n,
                                  leat_published_fn *fn, void *arg,
@@ -398,6 +418,8 @@ leat_code leat__producer_publish(leat__producer *p, const uint32_t *partition,
     leat__offer o = {
         .partition = partition, .m = m, .n = n, .fn = fn, .arg = arg
     };
+    if (!partition && p->topic->chooser.how == LEAT_PARTITION_OWN)
+        return publish_own(p, &o, err);
     return publish(p, &o, false, err);
 }
 

@@ -134,8 +134,10 @@ static int receive_driving(consumer *c, leat_delivery **out, int max,
         int n = leat__deliver(c, out, max);
         if (n > 0)
             n = announce(c, out, n);
-        if (n > 0)
+        if (n > 0) {
+            atomic_store(&c->interrupted, false); /* it returns, as asked */
             return n;
+        }
         if (c->final.code != LEAT_OK)
             return fail_receive(&c->final, err);
         if (c->refused.code != LEAT_OK) {
@@ -459,6 +461,8 @@ static void fill_opts(consumer *c, const leat_topic_source_opts *given)
     c->log = o->log.fn ? o->log : c->topic->opts.log;
     if (!o->metrics)
         o->metrics = c->topic->opts.metrics;
+    c->base.log = c->log;
+    c->base.metrics = o->metrics;
 }
 
 static leat_code init_sync(consumer *c, leat_error *err)

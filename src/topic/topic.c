@@ -4,6 +4,7 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "redis/client.h"
 #include "topic/identity.h"
 #include "topic/lanes.h"
 
@@ -205,17 +206,19 @@ static leat_topic *topic_new(leat_client *c, const char *name,
         return NULL;
     t->client = c;
     t->forks = leat__fork_count();
-    pthread_mutex_init(&t->lock, NULL);
     t->name = leat__strdup(name, err);
-    if (!t->name) {
+    if (!t->name || leat__client_keep(c, LEAT__A_TOPIC, err) != LEAT_OK) {
+        leat__free(t->name);
         leat__free(t);
         return NULL;
     }
+    pthread_mutex_init(&t->lock, NULL);
     snprintf(t->prefix, sizeof t->prefix, "%s",
              o->prefix && *o->prefix ? o->prefix : "leat");
     t->opts = *o;
     t->opts.prefix = t->prefix;
     fill_options(&t->opts);
+    leat__client_inherit(c, &t->opts.log, &t->opts.metrics);
     return t;
 }
 
@@ -254,8 +257,10 @@ void leat_topic_close(leat_topic *t)
     leat__lanes_close(atomic_load(&t->lanes));
     pthread_mutex_destroy(&t->lock);
     leat__chooser_release(&t->chooser);
+    leat_client *c = t->client;
     leat__free(t->name);
     leat__free(t);
+    leat__client_drop(c, LEAT__A_TOPIC);
 }
 
 leat_code leat__topic_own(const leat_topic *t, leat_error *err)

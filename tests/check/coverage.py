@@ -29,7 +29,7 @@ TABLE = [
 ]
 
 CFLAGS = ["-std=c11", "-D_GNU_SOURCE", "-O0", "-g", "-fno-inline", "-pthread",
-          '-DLEAT_VERSION="test"', '-DLEAT_FEATURES=""',
+          '-DLEAT_FEATURES=""',
           "-I" + ROOT + "/src", "-I" + ROOT + "/include", "-I" + ROOT]
 
 

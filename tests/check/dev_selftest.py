@@ -5,6 +5,7 @@ A copy of ./dev runs with a PATH of its own, where apt-get, sudo, id, meson and
 ninja are stubs that write down how they were called.  Nothing is installed.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -38,6 +39,11 @@ echo "\"source\": \"$PWD\"" >"$3/meson-info/meson-info.json"
 """
 NINJA = r"""#!/bin/sh
 echo "ninja $*" >>"$LOG"
+case " $* " in *' -n '*)
+    [ ! -e "$STATE/idle" ] || echo 'ninja: no work to do.'
+    exit 0 ;;
+esac
+[ -z "${NINJA_STATUS:-}" ] || printf '%s\n' '1/2 Compiling a.c' '2/2 Linking a'
 [ ! -e "$STATE/broken" ] || { rm "$STATE/broken"
     echo "ninja: error: loading 'build.ninja': no"; exit 1; }
 [ ! -e "$STATE/ninja-fails" ] || { echo "a.c:1: error: no"; exit 1; }
@@ -90,6 +96,25 @@ class Machine:
         self.log = log.read_text().splitlines()
         self.apt = [line.split("Timeout=300 ")[-1] for line in self.log
                     if line.startswith("apt-get")]
+        return self
+
+    def dev_on_terminal(self, *args):
+        """Only what it says to the terminal, and the exit code."""
+        ours, its = os.openpty()
+        p = subprocess.run(
+            [str(self.bin / "sh"), str(self.tree / "dev"), *args], cwd="/",
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=its,
+            text=True, check=False, timeout=60,
+            env={"PATH": str(self.bin), "LOG": str(self.folder / "log"),
+                 "STATE": str(self.state)})
+        os.close(its)
+        self.code, self.out, self.err = p.returncode, p.stdout, ""
+        try:
+            while more := os.read(ours, 4096):
+                self.err += more.decode()
+        except OSError:  # all was read
+            pass
+        os.close(ours)
         return self
 
     def story(self):
@@ -213,6 +238,22 @@ def building(t):
     m.dev("demo", "a b", "--c")
     t.case("demo hands its arguments and the exit code through",
            m.code == 7 and m.out == "leat demo a b --c\n", m.story())
+    t.case("before and after a build that is waited for there is a line",
+           re.fullmatch(r"\./dev: building in build, .*\n\./dev: built\n",
+                        m.err), m.story())
+    m.dev_on_terminal("demo")
+    t.case("on a terminal a live line counts, and is gone at the end",
+           m.code == 7 and "\r./dev: building 1/2" in m.err and
+           "\r./dev: building 2/2" in m.err and m.err.endswith("\r\x1b[K"),
+           m.story())
+    (m.state / "ninja-fails").touch()
+    m.dev_on_terminal("demo")
+    t.case("a compile error is shown there, too", m.code == 1 and
+           "a.c:1: error" in m.err and not m.out, m.story())
+    (m.state / "idle").touch()
+    m.dev("demo")
+    t.case("nothing to build is nothing to say",
+           m.code == 7 and not m.err, m.story())
     m.close()
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """install.py: what is installed can be used by a stranger.
 
-Installs into a temporary DESTDIR and builds a small program against it by
-pkg-config alone, with the shared and with the static library; in C++ only the
-headers are compiled, if there is a C++ compiler.
+Installs into a temporary DESTDIR and builds small programs against it by
+pkg-config alone: in C with the shared and with the static library, in C++ one
+that sends and receives.
 """
 
 import os
@@ -13,15 +13,69 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tap import BUILD, Tap
+from tap import BUILD, Tap, gone
 
 CONSUMER = r"""
 #include <leat/leat.h>
 #include <stdio.h>
+#include <string.h>
 
 int main(void)
 {
+    if (strcmp(LEAT_VERSION, leat_version()) != 0 ||
+        LEAT_VERSION_NUMBER != leat_version_number())
+        return 1;
     return printf("%s\n", leat_version()) < 0;
+}
+"""
+
+CPP = r"""
+#include <leat/leat.h>
+#include <cstdio>
+#include <string>
+
+static int fail(const char *what, const leat_error &e)
+{
+    std::printf("%s: %s\n", what, e.msg);
+    return 1;
+}
+
+int main(int, char **argv)
+{
+    leat_error e = {};
+    leat_client *c = leat_client_open(argv[1], nullptr, &e);
+    if (!c)
+        return fail("open", e);
+    std::string key = "greeting", text = "hello";
+    leat_reply *r = nullptr;
+    if (leat_client_call(c, LEAT_ARGS(leat_str("SET"), leat_str(key.c_str()),
+                                      leat_mem(text.data(), text.size())),
+                         nullptr, nullptr, &e) != LEAT_OK ||
+        leat_client_call(c, LEAT_ARGS(leat_str("GET"), leat_str(key.c_str())),
+                         nullptr, &r, &e) != LEAT_OK)
+        return fail("call", e);
+    bool same = leat_bytes_eq(leat_reply_bytes(r), leat_str("hello"));
+    leat_reply_free(r);
+
+    leat_queue *q = leat_queue_open(c, "orders", nullptr, &e);
+    leat_msg m = {};
+    m.body = leat_str("hello");
+    if (!q || leat_queue_send(q, &m, nullptr, nullptr, &e) != LEAT_OK)
+        return fail("send", e);
+    leat_receive_opts o = {};
+    o.wait_ms = 30000;
+    leat_queue_batch *b = leat_queue_receive(q, &o, &e);
+    if (!b || leat_queue_batch_count(b) != 1)
+        return fail("receive", e);
+    const leat_queue_item *it = leat_queue_batch_at(b, 0);
+    same = same && leat_bytes_eq(it->msg.body, leat_str("hello"));
+    if (leat_queue_ack(q, it->receipt, &e) != LEAT_OK)
+        return fail("ack", e);
+    leat_queue_batch_free(b);
+    leat_queue_close(q);
+    leat_client_close(c);
+    std::puts(same ? "received" : "another");
+    return same ? 0 : 1;
 }
 """
 
@@ -70,8 +124,9 @@ class Installed:
         self.tap.case(f"a {name} consumer builds", ok, said)
         ok, out, said = run([str(program)], env=env) if ok else \
             (False, "", [])
-        self.tap.case(f"a {name} consumer runs", ok and out.strip() != "",
-                      said)
+        version = self.pkg_config("--modversion")
+        self.tap.case(f"a {name} consumer runs, and says pkg-config's version",
+                      ok and [out.strip()] == version, said + version)
 
     def shared(self):
         flags = self.pkg_config("--cflags", "--libs")
@@ -99,11 +154,31 @@ class Installed:
                                "-Wpedantic", "-Werror", "-fsyntax-only",
                                *include, "-xc", "-"], input=line)
             self.tap.case(f"<leat/{header.name}> compiles alone", ok, said)
-        if shutil.which("clang++-14"):
-            ok, _, said = run(["clang++-14", "-Wall", "-Werror", "-fsyntax-only",
-                               *include, "-xc++", "-"],
-                              input="#include <leat/leat.h>\n")
-            self.tap.case("<leat/leat.h> is C++ too", ok, said)
+            self.cpp_header(header.name, "g++", include)
+        self.cpp_header("leat.h", "clang++-14", include)
+
+    def cpp_header(self, name, compiler, include):
+        ok, _, said = run([compiler, "-std=c++17", "-Wall", "-Wextra",
+                           "-Wpedantic", "-Werror", "-fsyntax-only",
+                           *include, "-xc++", "-"],
+                          input=f"#include <leat/{name}>\n")
+        self.tap.case(f"<leat/{name}> is C++ to {compiler}", ok, said)
+
+    def cpp(self):
+        flags = self.pkg_config("--cflags", "--libs")
+        source, program = self.folder / "consumer.cpp", self.folder / "cpp"
+        source.write_text(CPP)
+        ok, _, said = run(["g++", "-std=c++17", "-O2", "-Wall", "-Wextra",
+                           "-Wpedantic", "-Werror", str(source), "-o",
+                           str(program), *flags])
+        self.tap.case("a C++ consumer builds", ok, said)
+        ok, out, said = run([str(program), f"embedded://{self.folder}/redis"],
+                            env=os.environ | {
+                                "LD_LIBRARY_PATH": str(self.libraries)},
+                            ) if ok else (False, "", [])
+        self.tap.case("a C++ consumer sends and receives",
+                      ok and out.strip() == "received", said)
+        self.tap.case("its server has ended", gone(f"{self.folder}/redis"))
 
 
 t = Tap()
@@ -113,4 +188,5 @@ with tempfile.TemporaryDirectory(prefix="leat-install-") as scratch:
         it.shared()
         it.static()
         it.headers()
+        it.cpp()
 t.done()

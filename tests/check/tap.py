@@ -8,6 +8,7 @@ import contextlib
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,6 +42,23 @@ class Tap:
     def done(self):
         print(f"1..{self.count}")
         sys.exit(1 if self.failed else 0)
+
+
+def gone(text, seconds=60):
+    """Wait until no process names it: a private server ends by itself, after
+    its last user, and writes until then.  False: one is still there."""
+    def named(pid):
+        try:
+            line = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+            return text in line or text in os.readlink(f"/proc/{pid}/cwd")
+        except OSError:
+            return False
+    end = time.monotonic() + seconds
+    while any(named(p) for p in os.listdir("/proc") if p.isdigit()):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 @contextlib.contextmanager

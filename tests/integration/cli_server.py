@@ -213,6 +213,35 @@ def the_demo_kills_a_consumer_and_loses_nothing(h):
     exits(h.run("demo", "--keys", "2000000"), 64)
 
 
+def a_demo_that_was_killed_is_swept_by_the_next(h):
+    """But not one that runs, whose directory is beside it."""
+    def begin():
+        p = subprocess.Popen([LEAT, "demo", "-n", "100000", "-o", "json"],
+                             env=h.env(), stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+        assert "topic orders" in p.stderr.readline()
+        return p
+
+    dead = begin()
+    left = os.listdir(h.tmp)
+    other = begin()
+    beside = set(os.listdir(h.tmp)) - set(left)
+    try:
+        equal((len(left), len(beside)), (1, 1))
+        dead.kill()
+        dead.communicate()
+        p = h.run("demo", "-n", "10", "--no-kill", "-o", "json")
+        check_demo(p, 10, killed=False)
+        assert f"{left[0]}, left by a demo that was killed" in p.err, p.err
+        equal(set(os.listdir(h.tmp)), beside)
+        assert not processes_of(os.path.join(h.tmp, left[0]))
+        assert other.poll() is None
+    finally:
+        other.terminate()
+        other.communicate()
+    equal(os.listdir(h.tmp), [])
+
+
 def the_demo_runs_on_a_server_only_when_told(h):
     server = Server(h)
     try:

@@ -62,8 +62,9 @@ static void the_stream_example_adds_and_works_off(void **state)
     assert_true(proc_line(p, line, sizeof line, 30000));
     assert_non_null(strstr(line, "1000 handled"));
     ends_with(p, 0);
-    assert_int_equal(redis_int(server, "XLEN orders"), 1000);
-    assert_int_equal(redis_int(server, "XPENDING orders billing - + 1000"), 0);
+    assert_int_equal(redis_int(server, "XLEN example-stream"), 1000);
+    assert_int_equal(
+        redis_int(server, "XPENDING example-stream billing - + 1000"), 0);
 }
 
 static void the_produce_example_publishes_ten_thousand(void **state)
@@ -76,7 +77,7 @@ static void the_produce_example_publishes_ten_thousand(void **state)
     assert_string_equal(line, "10000 persisted, 0 failed, 0 unknown");
     ends_with(p, 0);
     for (int i = 0; i < 4; i++)
-        sum += redis_int(server, "XLEN leat:{orders/%d}:log", i);
+        sum += redis_int(server, "XLEN leat:{example-produce/%d}:log", i);
     assert_int_equal(sum, 10000);
 }
 
@@ -102,9 +103,11 @@ static void the_retry_example_replays_what_was_given_up(void **state)
     assert_string_equal(line, "15 handled, 4 retries, 2 dead letters");
     ends_with(p, 0);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(redis_int(server, "XLEN leat:{orders/%d}:dlq", i), 0);
         assert_int_equal(
-            redis_int(server, "HLEN leat:{orders/%d}:kept:billing", i), 0);
+            redis_int(server, "XLEN leat:{example-retry/%d}:dlq", i), 0);
+        assert_int_equal(
+            redis_int(server, "HLEN leat:{example-retry/%d}:kept:billing", i),
+            0);
     }
 }
 
@@ -211,6 +214,48 @@ static void rooms_are_counted_and_in_order(void **state)
     ends_with(p, 0);
 }
 
+/* ---- all of them ------------------------------------------------------ */
+
+static void last_line_is(proc *p, const char *name, const char *want)
+{
+    char line[512], last[512] = "";
+    while (proc_line(p, line, sizeof line, 120000))
+        snprintf(last, sizeof last, "%s", line);
+    if (!strstr(last, want))
+        fail_msg("%s: its last line is '%s', not '%s'", name, last, want);
+    ends_with(p, 0);
+}
+
+/* Twice, as a user does who tries them one after the other. */
+static void examples_do_not_disturb_each_other(void **state)
+{
+    static const struct {
+        const char *name, *more, *last;
+    } all[] = {
+        { "ping", NULL, "answers PONG" },
+        { "produce", NULL, "10000 persisted, 0 failed, 0 unknown" },
+        { "queue_consumer", "10", "got: hello 9, receive 1" },
+        { "queue_dlq", NULL, "payment 3, receive 1: done" },
+        { "queue_games", NULL, "14 games, up to" },
+        { "queue_minimal", NULL, "event: acked" },
+        { "queue_pool", NULL, "1000 messages of 1000 queues by at most 10" },
+        { "queue_producer", NULL, "10 sent" },
+        { "queue_rooms", NULL, "300 messages of 100 rooms, 0 out of order" },
+        { "retry", NULL, "15 handled, 4 retries, 2 dead letters" },
+        { "stream", NULL, "1000 handled" },
+    };
+    enum { N = sizeof all / sizeof *all };
+    (void)state;
+    assert_true(redis_flush(server));
+    for (int round = 0; round < 2; round++) {
+        proc *p[N];
+        for (size_t i = 0; i < N; i++)
+            p[i] = example_of(all[i].name, url, all[i].more);
+        for (size_t i = 0; i < N; i++)
+            last_line_is(p[i], all[i].name, all[i].last);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +270,7 @@ int main(void)
         cmocka_unit_test(a_dead_letter_gets_a_second_chance),
         cmocka_unit_test(ten_workers_serve_a_thousand_queues),
         cmocka_unit_test(rooms_are_counted_and_in_order),
+        cmocka_unit_test(examples_do_not_disturb_each_other),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

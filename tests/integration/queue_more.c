@@ -8,6 +8,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 /* ---- waiting ---------------------------------------------------------- */
 
@@ -107,6 +109,127 @@ static void an_interrupt_ends_the_wait(void **state)
     pthread_join(w.thread, NULL);
     assert_int_equal(leat_queue_batch_count(w.batch), 0);
     leat_queue_batch_free(w.batch);
+    leat_queue_close(q);
+}
+
+static void assert_no_wait(leat_queue *q, const leat_receive_opts *o)
+{
+    int64_t before = wait_now_ms();
+    leat_queue_batch *b = take(q, o);
+    assert_int_equal(leat_queue_batch_count(b), 0);
+    leat_queue_batch_free(b);
+    assert_true(wait_now_ms() - before < LONG_MS / 2);
+}
+
+static void an_interrupt_before_the_wait_ends_that(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("orders", NULL);
+    leat_queue_interrupt(q);
+    nothing(q); /* which does not wait: the interrupt is not for it */
+    assert_no_wait(q, &(leat_receive_opts){ .wait_ms = LONG_MS });
+    waiter w = { 0 };
+    start_waiting(&w, q); /* it was for one */
+    wait_until(listeners(q, "ready") == 1, LONG_MS);
+    assert_false(atomic_load(&w.done));
+    leat_queue_interrupt(q);
+    pthread_join(w.thread, NULL);
+    leat_queue_batch_free(w.batch);
+    leat_queue_close(q);
+}
+
+static void a_readable_descriptor_ends_a_wait(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("orders", NULL);
+    int fd = eventfd(0, EFD_CLOEXEC);
+    uint64_t one = 1;
+    waiter w = { .opts.cancel_fd = fd }, other = { 0 };
+    start_waiting(&w, q);
+    start_waiting(&other, q);
+    wait_until(listeners(q, "ready") == 1, LONG_MS);
+    assert_int_equal(write(fd, &one, sizeof one), sizeof one);
+    pthread_join(w.thread, NULL);
+    assert_int_equal(leat_queue_batch_count(w.batch), 0);
+    assert_false(atomic_load(&other.done));
+    assert_no_wait(q,
+                   &(leat_receive_opts){ .wait_ms = LONG_MS, .cancel_fd = fd });
+    leat_queue_interrupt(q);
+    pthread_join(other.thread, NULL);
+    leat_queue_batch_free(w.batch);
+    leat_queue_batch_free(other.batch);
+    close(fd);
+    leat_queue_close(q);
+}
+
+static void a_send_wakes_who_may_be_cancelled(void **state)
+{
+    (void)state;
+    leat_queue *q = queue_of("orders", NULL);
+    int fd = eventfd(0, EFD_CLOEXEC);
+    waiter w = { .opts.cancel_fd = fd };
+    start_waiting(&w, q);
+    wait_until(listeners(q, "ready") == 1, LONG_MS);
+    send_text(q, "x");
+    pthread_join(w.thread, NULL);
+    assert_int_equal(leat_queue_batch_count(w.batch), 1);
+    leat_queue_batch_free(w.batch);
+    close(fd);
+    leat_queue_close(q);
+}
+
+/* A receive asks for memory between its first look at the interrupts and its
+ * wait: there the interrupt comes. */
+static leat_source *to_interrupt;
+
+static void *interrupting_alloc(void *arg, void *old, size_t size)
+{
+    const leat_system *os = leat_system_default();
+    (void)arg;
+    leat_source *s = to_interrupt;
+    to_interrupt = NULL;
+    if (s)
+        leat_source_interrupt(s);
+    return os->alloc(os->arg, old, size);
+}
+
+static void an_interrupt_is_not_lost_before_the_wait_of_a_source(void **state)
+{
+    (void)state;
+    leat_delivery *d;
+    leat_system sys = *leat_system_default();
+    sys.alloc = interrupting_alloc;
+    leat_queue *q = queue_of("orders", &(leat_queue_opts){ .no_reaper = true });
+    leat_source *s = leat_queue_source(q, NULL, NULL);
+    assert_non_null(s);
+    leat_system_set(&sys);
+    to_interrupt = s;
+    int64_t before = wait_now_ms();
+    int n = leat_source_receive(s, &d, 1, LONG_MS, NULL);
+    leat_system_set(NULL);
+    assert_int_equal(n, 0);
+    assert_null(to_interrupt);
+    assert_true(wait_now_ms() - before < LONG_MS / 2);
+    leat_source_close(s);
+    leat_queue_close(q);
+}
+
+static void an_interrupt_of_a_source_is_not_another_receives(void **state)
+{
+    (void)state;
+    leat_delivery *d;
+    leat_queue *q = queue_of("orders", NULL);
+    leat_source *s = leat_queue_source(q, NULL, NULL);
+    waiter w = { 0 };
+    start_waiting(&w, q);
+    wait_until(listeners(q, "ready") == 1, LONG_MS);
+    leat_source_interrupt(s);
+    assert_int_equal(leat_source_receive(s, &d, 1, LONG_MS, NULL), 0);
+    assert_false(atomic_load(&w.done));
+    leat_queue_interrupt(q);
+    pthread_join(w.thread, NULL);
+    leat_queue_batch_free(w.batch);
+    leat_source_close(s);
     leat_queue_close(q);
 }
 
@@ -688,6 +811,11 @@ int main(void)
         queue_test(a_send_wakes_who_waits),
         queue_test(many_wait_on_one_connection),
         queue_test(an_interrupt_ends_the_wait),
+        queue_test(an_interrupt_before_the_wait_ends_that),
+        queue_test(a_readable_descriptor_ends_a_wait),
+        queue_test(a_send_wakes_who_may_be_cancelled),
+        queue_test(an_interrupt_is_not_lost_before_the_wait_of_a_source),
+        queue_test(an_interrupt_of_a_source_is_not_another_receives),
         queue_test(a_short_wait_ends_empty),
         queue_test(what_expires_comes_back_though_nobody_receives),
         queue_test(another_process_looks_after_what_the_dead_left),
