@@ -171,7 +171,9 @@ static void put_head(settling *s, const queue_order *o, const queue_lane *lane,
     a[s->argc++] = leat_str(q->events);
     a[s->argc++] = fifo;
     a[s->argc++] = leat_str(words[o->how]);
-    a[s->argc++] = leat__queue_delay(ms, o->ms);
+    /* Of redowl a negative one is a time that is over. */
+    a[s->argc++] = q->profile->kept ? leat__queue_delay(ms, o->ms)
+                                    : leat__arg_int(ms, o->ms);
     a[s->argc++] = cut_reason(o->reason);
 }
 

@@ -43,7 +43,6 @@ def remove(k):
 
 def unstream(k):
     yield stream(k), [k], []
-    yield ((["SET", k + "text", "x"],), [k + "text"], [])
 
 
 def stream_take(k):
