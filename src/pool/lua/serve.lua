@@ -18,9 +18,9 @@ local kept, was = unpack(call('MGET', base .. 'clock', base .. 's:' .. ARGV[2]))
 --
 -- ready -> in flight, dead (too many receives) or dropped (too old).  A queue
 -- that has more, or is found busy, stays in `work` and is put off until what is
--- in flight is settled, or for a while; one that is empty or paused leaves it.  What was
--- received before and came back is given out alone: should it be that which
--- kills its handler, then no other is blamed.
+-- in flight is settled, or for a while; one that is empty or paused leaves it.
+-- What was received before and came back is given out alone: should it be that
+-- which kills its handler, then no other is blamed.
 local BUSY_MS, WRONG_MS, ROUNDS = 500, 5000, 4
 -- As in pool.h: POOL_QUEUES_MAX, POOL_TURN_MAX, POOL_TAKE_MAX, POOL_CANDIDATES.
 local QUEUES_MAX, TURN_MAX, TAKE_MAX, OWN_MAX = 2000, 256, 4096, 4096

@@ -20,14 +20,15 @@ local kept, was = both[1], both[2]
 --        [-1] no such queue
 --
 -- ready -> in flight, dead (too many receives) or dropped (too old); dead ->
--- in flight.  A queue that is paused has nothing, but for its dead letters.  All members of a call have one score and end by lane and number:
--- whoever asks again with the same finds what he was given, and gets nothing
--- else.
+-- in flight.  A queue that is paused has nothing, but for its dead letters.  All
+-- members of a call have one score and end by lane and number: whoever asks again
+-- with the same finds what he was given, and gets nothing else.
 --
 -- The usual case, no fifo and nothing special, none received too often, is plain
--- code at the end; it writes once it has read all it needs.  An answer has a bound of bytes, too:
--- there may be more than came with it.  Redis refuses ZADD at maxmemory unless
--- something was written before: then a PERSIST, which changes nothing, is.
+-- code at the end; it writes once it has read all it needs.  An answer has a bound
+-- of bytes, too: there may be more than came with it.  Redis refuses ZADD at
+-- maxmemory unless something was written before: then a PERSIST, which changes
+-- nothing, is.
 local queue = ARGV[1]
 local key = base .. queue
 --#include "queue/usual.lua"
