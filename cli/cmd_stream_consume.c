@@ -76,6 +76,18 @@ static working_state look(void *arg)
     return (working_state){ r.received, r.in_flight > 0, r.failed };
 }
 
+static bool read_id(const char *text, unsigned long long *ms,
+                    unsigned long long *seq)
+{
+    char *end;
+    *ms = strtoull(text, &end, 10);
+    if (end == text || *end != '-')
+        return false;
+    text = end + 1;
+    *seq = strtoull(text, &end, 10);
+    return end > text && *end == '\0';
+}
+
 /* "start", "end", "@MS" or an id whose message comes first, as a group begins:
  * behind an id.  Malloced. */
 static char *start_text(leat_client *client, const char *from, int *code)
@@ -89,7 +101,7 @@ static char *start_text(leat_client *client, const char *from, int *code)
         at = copy("0");
     else if (strcmp(text, "end") == 0)
         at = copy("$");
-    else if (sscanf(text, "%llu-%llu", &ms, &seq) == 2 && (ms || seq))
+    else if (read_id(text, &ms, &seq) && (ms || seq))
         at = seq ? format("%llu-%llu", ms, seq - 1) : format("@%llu", ms);
     else
         at = copy(text[0] == '@' ? text : "0");

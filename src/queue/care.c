@@ -137,7 +137,7 @@ leat_code leat_queue_redrive(leat_queue *q, const leat_redrive_opts *opts,
                              int64_t *moved, leat_error *err)
 {
     leat_redrive_opts o = opts ? *opts : (leat_redrive_opts){ 0 };
-    leat_queue_stats st;
+    leat_queue_stats st = { 0 };
     int64_t done = 0, start = leat__now_ns();
     leat_code rc = leat__queue_whole(q, err);
     if (rc == LEAT_OK)
