@@ -101,7 +101,7 @@ void leat__resp_init(leat__resp *d, const leat__resp_limits *limits)
     if (d->limits.depth > LEAT__RESP_MAX_DEPTH)
         d->limits.depth = LEAT__RESP_MAX_DEPTH;
     d->limits.elements = (uint32_t)or_default(l.elements, 1024 * 1024);
-    d->limits.bulk = or_default(l.bulk, 64 * 1024 * 1024);
+    d->limits.bulk = or_default(l.bulk, 96 * 1024 * 1024);
     if (d->limits.bulk < SHORT_BULK)
         d->limits.bulk = SHORT_BULK;
     if (d->limits.bulk > PTRDIFF_MAX - 2)

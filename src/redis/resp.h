@@ -37,7 +37,7 @@ struct leat_reply {
 typedef struct leat__resp_limits {
     uint32_t depth;    /* 0: 8, at most LEAT__RESP_MAX_DEPTH            */
     uint32_t elements; /* nodes of one reply; 0: 1 Mi                   */
-    uint64_t bulk;     /* bytes of one bulk, at least 99; 0: 64 MiB    */
+    uint64_t bulk;     /* bytes of one bulk, at least 99; 0: 96 MiB    */
     uint32_t line;     /* bytes of one line, at least 16; 0: 64 KiB     */
     uint64_t reply;    /* bytes of one reply; 0: 512 MiB                */
 } leat__resp_limits;
