@@ -42,7 +42,8 @@ static int finish(int code)
 {
     if (code == EXIT_SIGNAL + SIGPIPE)
         return code; /* it was noticed already */
-    bool bad = ferror(stdout) != 0;
+    /* Ctrl-C may have cut a write short, which is no failure of stdout. */
+    bool bad = ferror(stdout) != 0 && code != EXIT_SIGNAL + SIGINT;
     errno = 0;
     if (fflush(stdout) == 0 && !bad)
         return code;
