@@ -536,9 +536,9 @@ def options():
                    help="only the gcc build, of a full run too")
     p.add_argument("--list", action="store_true", help="list the labels")
     # Most programs wait for servers and clocks most of their time.
-    p.add_argument("-j", type=int, default=3 * (os.cpu_count() or 2),
+    p.add_argument("-j", type=int, default=4 * (os.cpu_count() or 2),
                    metavar="N",
-                   help="programs at once (default: three times the cores)")
+                   help="programs at once (default: four times the cores)")
     return p.parse_args()
 
 
