@@ -376,6 +376,10 @@ typedef struct leat_topic_source_opts {
     leat_loss_fn *on_loss; /* the log has less than the group had read       */
     void *loss_arg;
     unsigned metric_labels; /* LEAT_LABEL_...; 0: none                       */
+    int64_t idle_poll_ms;   /* a member of more than 64 partitions looks at   */
+                            /* them 64 at a time, every 10 ms, on a cluster   */
+                            /* 50; while nothing comes less and less often,   */
+                            /* down to this; 0: always that often             */
 } leat_topic_source_opts;
 
 /* Join a group as one member.  The group is made by its first, whose lease_ms,

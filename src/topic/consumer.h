@@ -55,6 +55,7 @@
 #include "topic/group.h"
 #include "topic/join.h"
 #include "topic/moves.h"
+#include "topic/pace.h"
 #include "topic/print.h"
 #include "topic/ripen.h"
 #include "topic/topic.h"
@@ -342,6 +343,7 @@ struct consumer {
     leat__wait *waits; /* LEAT__BLOCK_MAX; NULL: there is blk            */
     uint32_t dials, look_turn;
     int64_t look_ns; /* the next look at those that nothing waits for   */
+    leat__pace pace; /* of looks in turn                                */
     part **parts;    /* by index; NULL: never seen               */
     uint32_t partitions;
     part **owned;

@@ -24,7 +24,6 @@
 #define RETRY_NS INT64_C(50000000)
 
 enum {
-    MANY_BLOCK_MS = 10,      /* with more partitions than one read takes */
     READ_BYTES = 512 * 1024, /* that a larger read should not exceed     */
 };
 
@@ -99,6 +98,8 @@ static void take_entries(part *p, const leat_reply *entries, uint32_t max,
     leat__id last = n > 0 ? c->held[n - 1]->id : (leat__id){ 0, 0 };
     for (size_t i = 0; i < n; i++)
         leat__read_into(p, c->held[i]);
+    if (n > 0)
+        leat__pace_busy(&c->pace);
     if (n > 0)
         leat__verify_read(p, leat__verify_print(last, entries, n - 1));
     leat__read_done(p);
@@ -330,6 +331,8 @@ static void on_waited(void *arg, const leat_reply *r, const leat_error *e)
         leat__read_failed(c, NULL, e);
     streams s = streams_of(e ? NULL : r);
     bool more = next_stream(&s);
+    if (!more)
+        leat__pace_empty(&c->pace);
     for (uint32_t i = 0; more && i < c->blk_count; i++) {
         part *p = c->blk_set[i].part;
         if (!leat_bytes_eq(leat_reply_bytes(s.key), leat__key_bytes(&p->log)))
@@ -415,7 +418,7 @@ static void wait_for_more(consumer *c, int64_t now_ns)
     if (n == 0)
         return;
     uint32_t each = share(c, n);
-    int64_t ms = left_out ? MANY_BLOCK_MS : c->opts.block_ms;
+    int64_t ms = left_out ? c->pace.ms : c->opts.block_ms;
     for (uint32_t i = 0; i < n; i++)
         c->blk_set[i].part->blocked = true;
     c->blk_count = n;

@@ -25,6 +25,8 @@ enum {
     BATCH = 100,
     IN_FLIGHT = 1000,
     BLOCK_MS = 1000,
+    POLL_MS = 10, /* with more partitions than wait at once */
+    CLUSTER_POLL_MS = 50,
     DRAIN_MS = 30000,
     OPEN_MS = 5000,
     CLOSE_MS = 3000,
@@ -444,6 +446,8 @@ static leat_code check_opts(const leat_topic_source_opts *o, leat_error *err)
     if (rc == LEAT_OK)
         rc = check_range("drain_ms", o->drain_ms, 1, 86400000, err);
     if (rc == LEAT_OK)
+        rc = check_range("idle_poll_ms", o->idle_poll_ms, 0, 86400000, err);
+    if (rc == LEAT_OK)
         rc = check_range("metric_labels", o->metric_labels, 0,
                          LEAT_LABEL_PARTITION | LEAT_LABEL_CONSUMER, err);
     return rc == LEAT_OK ? leat__settings_check(&asked, err) : rc;
@@ -585,6 +589,8 @@ static leat_code join(consumer *c, leat_error *err)
     if (!c->cmd)
         return err->code;
     leat__conn_impatient(c->cmd);
+    c->pace = leat__pace_start(c->clustered ? CLUSTER_POLL_MS : POLL_MS,
+                               c->opts.idle_poll_ms);
     if (c->clustered)
         rc = leat__wait_open(c, err);
     else if (!(c->blk = leat_client_lend(c->client, OPEN_MS, err)))

@@ -30,8 +30,8 @@ enum {
     LOOK_AT_ONCE = 64 /* partitions, in turn */
 };
 
-#define LOOK_NS  INT64_C(50000000)
-#define ASKED_NS INT64_C(1000000000) /* then see again who has the partition */
+#define MS       INT64_C(1000000)
+#define ASKED_NS (1000 * MS) /* then see again who has the partition */
 
 leat_code leat__wait_open(consumer *c, leat_error *err)
 {
@@ -257,11 +257,12 @@ static void look(consumer *c, int64_t now_ns)
     if (now_ns < c->look_ns)
         return;
     c->look_ns = INT64_MAX;
+    leat__pace_empty(&c->pace);
     for (uint32_t i = 0; i < c->owned_count; i++) {
         part *p = c->owned[(c->look_turn + i) % c->owned_count];
         if (!unwatched(c, p, now_ns))
             continue;
-        c->look_ns = now_ns + LOOK_NS;
+        c->look_ns = now_ns + c->pace.ms * MS;
         if (n++ == LOOK_AT_ONCE) {
             c->look_turn += i;
             return;
@@ -273,11 +274,12 @@ static void look(consumer *c, int64_t now_ns)
 /* When the next look is due: soon, where somebody needs one. */
 static void plan_look(consumer *c, int64_t now_ns)
 {
-    if (c->look_ns != INT64_MAX)
+    int64_t soon_ns = now_ns + c->pace.ms * MS;
+    if (c->look_ns <= soon_ns)
         return;
     for (uint32_t i = 0; i < c->owned_count; i++)
         if (unwatched(c, c->owned[i], now_ns)) {
-            c->look_ns = now_ns + LOOK_NS;
+            c->look_ns = soon_ns;
             return;
         }
 }

@@ -491,6 +491,51 @@ static void a_hand_out_that_was_refused_for_now_is_saved_later(void **state)
     leat_topic_close(t);
 }
 
+/* Reads that the server saw while nothing came for so long. */
+static int64_t reads_while_idle(leat_source *s, int64_t ms)
+{
+    static char stats[65536];
+    redis_do(server, "CONFIG RESETSTAT");
+    nothing_of(s, ms);
+    redis_text(server, stats, sizeof stats, "INFO commandstats");
+    const char *calls = strstr(stats, "cmdstat_xread:calls=");
+    return calls ? strtoll(calls + strlen("cmdstat_xread:calls="), NULL, 10)
+                 : 0;
+}
+
+static void an_idle_member_of_many_partitions_looks_less_often(void **state)
+{
+    (void)state;
+    enum { PARTITIONS = 130, POLL_MS = 400, WINDOW_MS = 1000 };
+    leat_topic *t = topic_of(client, "wide", PARTITIONS);
+    leat_source *s = source_of(
+        t, "g", &(leat_topic_source_opts){ .idle_poll_ms = POLL_MS });
+    int64_t end = wait_now_ms() + LONG_MS, reads;
+    while ((reads = reads_while_idle(s, WINDOW_MS)) > 6)
+        if (wait_now_ms() > end)
+            fail_msg("%d reads in a second", (int)reads);
+    for (int i = 0; i < PARTITIONS; i += 43) {
+        add("wide", i, "x");
+        leat_delivery *d = next_of(s);
+        assert_int_equal(leat_delivery_partition(d), i);
+        ack(d);
+    }
+    leat_source_close(s);
+    leat_topic_close(t);
+}
+
+static void a_negative_poll_is_refused(void **state)
+{
+    leat_error e = { 0 };
+    (void)state;
+    leat_topic *t = topic_of(client, "orders", 1);
+    assert_null(leat_topic_source(
+        t, "g", &(leat_topic_source_opts){ .idle_poll_ms = -1 }, &e));
+    assert_int_equal(e.code, LEAT_EINVAL);
+    assert_non_null(strstr(e.msg, "idle_poll_ms"));
+    leat_topic_close(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -516,6 +561,8 @@ int main(void)
         topic_test(an_owner_whose_lease_was_taken_settles_nothing),
         topic_test(an_owner_whose_lease_was_deleted_takes_it_again),
         topic_test(a_hand_out_that_was_refused_for_now_is_saved_later),
+        topic_test(an_idle_member_of_many_partitions_looks_less_often),
+        topic_test(a_negative_poll_is_refused),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }
