@@ -28,13 +28,17 @@ typedef struct role {
     "+select +client|setname +client|id +client|unblock +info +role "          \
     "+cluster|shards +cluster|slots"
 
-static const char *const producer_topic[] = {
-    "%p:topics",        "%p:topic:%n",
-    "%p:{%n/*}:log",    "%p:{%n/*}:later",
-    "%p:{%n/*}:since",  "%p:{%n/*}:laters",
-    "%p:{%n/*}:bodies", "%p:{%n/*}:large",
-    "%p:{%n/*}:id",     NULL
-};
+static const char *const producer_topic[] = { "%p:topics",
+                                              "%p:topic:%n",
+                                              "%p:{%n/*}:log",
+                                              "%p:{%n/*}:later",
+                                              "%p:{%n/*}:since",
+                                              "%p:{%n/*}:laters",
+                                              "%p:{%n/*}:bodies",
+                                              "%p:{%n/*}:large",
+                                              "%p:{%n/*}:id",
+                                              "%p:{%n}:topic",
+                                              NULL };
 static const char *const consumer_topic[] = { "%p:topics", "%p:topic:%n",
                                               "%p:{%n}:*", "%p:{%n/*}:*",
                                               NULL };

@@ -5,8 +5,9 @@
  * script that compares the incarnation: whoever is late, or tries again after
  * a lost answer, removes no other of that name.
  *
- *   topic   mark_topic.lua -> its groups -> unlog.lua of each partition ->
- *           not listed -> unmake.lua
+ *   topic   mark_topic.lua -> identify.lua: nobody enters a group any more ->
+ *           its groups -> unlog.lua of each partition -> not listed ->
+ *           unmake.lua
  *   group   gone.lua -> ungroup.lua of each partition -> forget.lua
  *
  * The first step is a mark that nobody may join or make it any more, the last
@@ -344,7 +345,7 @@ static leat_code send_unlog(const removal *x, uint32_t i, leat_error *failed,
 static leat_code remove_logs(const removal *x, leat_error *err)
 {
     leat_error failed = { 0 };
-    leat_code rc = leat__identify_all(x->topic, x->conn, err);
+    leat_code rc = leat__identify_logs(x->topic, x->conn, err);
     for (uint32_t i = 0; rc == LEAT_OK && i < x->topic->meta.partitions; i++)
         rc = send_unlog(x, i, &failed, err);
     /* Also after a failure: what was sent is answered by then. */
@@ -389,6 +390,8 @@ static leat_code remove_all(const removal *x, leat_error *err)
 {
     bool was;
     leat_code rc = topic_step(x, &leat__script_topic_mark_topic, err);
+    if (rc == LEAT_OK)
+        rc = leat__identify_none(x->topic, x->conn, err);
     if (rc == LEAT_OK)
         rc = remove_groups(x, err);
     if (rc == LEAT_OK)

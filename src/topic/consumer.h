@@ -274,6 +274,10 @@ typedef struct consumer_counts {
     _Atomic uint32_t owned, members;
 } consumer_counts;
 
+/* The id beside the groups, as far as a member that makes its group again has
+ * seen: heard.c. */
+typedef enum groups_id { ID_RIGHT, ID_STRANGE, ID_WRITTEN } groups_id;
+
 struct consumer {
     leat_source base;
     leat_topic *topic;
@@ -284,15 +288,18 @@ struct consumer {
     char *group, *name;
     leat__group_facts facts;             /* of the group */
     char topic_u[LEAT__INCARNATION + 1]; /* of the topic                   */
-    unsigned incarnations;     /* of it, that were seen so far             */
-    unsigned lost_looks;       /* by when it was made again last           */
-    uint32_t strangers;        /* partitions whose id is not the topic's   */
-    bool rejoining;            /* it is another: the group is made in it   */
-    bool group_lost;           /* the group is gone, and ...               */
-    unsigned group_lost_at;    /* ... was by so many looks at the topic    */
+    unsigned incarnations;  /* of it, that were seen so far             */
+    unsigned lost_looks;    /* by when it was made again last           */
+    uint32_t strangers;     /* partitions whose id is not the topic's   */
+    bool rejoining;         /* it is another: the group is made in it   */
+    bool group_lost;        /* the group is gone, and ...               */
+    unsigned group_lost_at; /* ... was by so many looks at the topic    */
+    groups_id groups_id;    /* it was so by ...                         */
+    unsigned groups_id_at;  /* ... so many looks                        */
+    char groups_id_found[LEAT__INCARNATION + 1];
     char start[LEAT__ID_TEXT]; /* of a new group */
     leat_bytes from;           /* the topic's name */
-    leat__key members, beats_key, paused_key, group_key;
+    leat__key members, beats_key, paused_key, group_key, groups_id_key;
     char nonce[LEAT__NONCE_TEXT + 1];
     consumer_meters meters;
     consumer_counts counts;

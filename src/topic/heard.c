@@ -19,7 +19,11 @@
  * group's member in it, and take nothing before a beat has said which group
  * that is: another member may have made it.  A take that finds another id
  * beside the log asks for a look; if that says that the topic is the same, the
- * id was lost, or is a late write's, and is set right (identity.c).
+ * id was lost, or is a late write's, and is set right (identity.c).  So is the
+ * id beside the groups, if it refuses a group that we make again:
+ *
+ *   right --enter.lua is refused--> strange --a look, identify.lua--> written
+ *   --another look, enter.lua--> right
  */
 #include "base/log.h"
 #include "base/system.h"
@@ -52,11 +56,23 @@ void leat__heard_field(leat__heard *h, leat_bytes name, leat_bytes value)
         (void)leat__settings_read(&h->facts.set, text, value);
 }
 
-static void ignore(void *arg, const leat_reply *r, const leat_error *e)
+/* What is done next needs a look that was not made yet. */
+static void groups_are(consumer *c, groups_id now, leat_bytes found)
 {
-    (void)arg;
+    c->groups_id = now;
+    c->groups_id_at = atomic_load(&c->topic->looks);
+    snprintf(c->groups_id_found, sizeof c->groups_id_found, "%.*s",
+             (int)found.n, found.n ? (const char *)found.p : "");
+    leat__tend_hurry(c);
+}
+
+/* Nobody looks at a legacy topic: that is left to the next join. */
+static void on_entered(void *arg, const leat_reply *r, const leat_error *e)
+{
+    consumer *c = arg;
     (void)r;
-    (void)e;
+    if (e && e->code == LEAT_ESTALE && !c->topic->meta.legacy)
+        groups_are(c, ID_STRANGE, leat_str(""));
 }
 
 /* The next beat sees whether it was made. */
@@ -67,16 +83,18 @@ static void make_again(consumer *c)
     leat__key groups;
     leat__key_groups(&groups, t->prefix, t->name);
     const leat_bytes keys[] = { leat__key_bytes(&groups),
-                                leat__key_bytes(&c->group_key) };
-    leat_bytes args[2 + 2 * LEAT__SETTINGS] = { leat_str(c->group),
-                                                leat_str(c->facts.u) };
-    leat__settings_pairs(&c->facts.set, args + 2, text);
+                                leat__key_bytes(&c->group_key),
+                                leat__key_bytes(&c->groups_id_key) };
+    enum { WORDS = 2, ALL = WORDS + 2 * LEAT__SETTINGS + 1 };
+    leat_bytes args[ALL] = { leat_str(c->group), leat_str(c->facts.u) };
+    leat__settings_pairs(&c->facts.set, args + WORDS, text);
+    args[ALL - 1] = leat_str(c->topic_u);
     leat__log(&c->log, LEAT_LOG_WARN,
               "'%s': group '%s' is gone, though we live: it is made again",
               t->name, c->group);
-    (void)!leat__script_send(c->cmd, &leat__script_topic_enter, keys, 2, args,
-                             2 + 2 * LEAT__SETTINGS,
-                             &(leat_send_opts){ .fn = ignore }, NULL);
+    (void)!leat__script_send(
+        c->cmd, &leat__script_topic_enter, keys, 3, args, ALL,
+        &(leat_send_opts){ .fn = on_entered, .arg = c }, NULL);
 }
 
 /* What is in hand is not ours any more, and what is known is of no use. */
@@ -129,6 +147,8 @@ static bool may_make(consumer *c)
     unsigned looks = atomic_load(&t->looks);
     if (t->meta.legacy)
         return true;
+    if (c->groups_id != ID_RIGHT)
+        return false; /* set_groups_right makes it */
     if (!c->group_lost) {
         c->group_lost = true;
         c->group_lost_at = looks;
@@ -173,6 +193,7 @@ static void enter_another(consumer *c)
     begin_anew(c, "topic");
     (void)!leat__incarnation_new(c->facts.u, NULL);
     c->rejoining = true;
+    c->groups_id = ID_RIGHT;
     leat__tend_anew(c);
     leat__group_beat_now(c->machine);
 }
@@ -220,6 +241,42 @@ static void set_right(consumer *c)
     }
 }
 
+static void on_named(void *arg, const leat_reply *r, const leat_error *e)
+{
+    consumer *c = arg;
+    leat_bytes here = leat_reply_bytes(r);
+    if (e || c->groups_id != ID_STRANGE)
+        return;
+    groups_are(
+        c, leat_bytes_eq(here, leat_str(c->topic_u)) ? ID_WRITTEN : ID_STRANGE,
+        here);
+}
+
+static void name_groups(consumer *c)
+{
+    const leat_bytes key = leat__key_bytes(&c->groups_id_key);
+    const leat_bytes args[] = { leat_str(c->groups_id_found),
+                                leat_str(c->topic_u) };
+    c->groups_id_at = atomic_load(&c->topic->looks); /* if this one fails */
+    (void)!leat__script_send(
+        c->cmd, &leat__script_topic_identify, &key, 1, args, 2,
+        &(leat_send_opts){ .fn = on_named, .arg = c }, NULL);
+}
+
+static void set_groups_right(consumer *c)
+{
+    if (c->groups_id == ID_RIGHT || !c->cmd ||
+        atomic_load(&c->topic->looks) == c->groups_id_at ||
+        leat__standing_of(c->topic) != LEAT__TOPIC_THERE)
+        return;
+    if (c->groups_id == ID_STRANGE) {
+        name_groups(c);
+        return;
+    }
+    c->groups_id = ID_RIGHT;
+    make_again(c);
+}
+
 void leat__heard_stale(part *p)
 {
     consumer *c = p->c;
@@ -244,4 +301,5 @@ void leat__heard_topic(consumer *c)
         leat__standing_restore(t, c->cmd);
     }
     set_right(c);
+    set_groups_right(c);
 }

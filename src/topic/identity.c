@@ -2,13 +2,16 @@
  * identity.c: which topic of a name it is.
  *
  *   leat:topic:<t>         hash    u       incarnation, 64 random bits
- *                                  marked  "1": it is beside every log
+ *                                  marked  "1": it is beside every log, and
+ *                                          beside the groups
  *                                  gone    "1": the topic is being removed
  *   leat:{<t>/<i>}:id      string  u once more: scripts of a partition cannot
  *                                  read the hash, which is in another slot
+ *   leat:{<t>}:topic       string  u once more, for the slot of the groups
  *
- *   absent --make.lua--> there --identify.lua of each log, mark_topic.lua-->
- *   marked --mark_topic.lua--> gone --unlog.lua of each, unmake.lua--> absent
+ *   absent --make.lua--> there --identify.lua of each id, mark_topic.lua-->
+ *   marked --mark_topic.lua--> gone --identify.lua of the groups' to none,
+ *   unlog.lua of each log, unmake.lua--> absent
  *
  * Scripts that are meant for one topic and no namesake compare the id first
  * (same.lua).  Publishing, reading and settling do not: there the lease's epoch
@@ -20,7 +23,16 @@
  * came after a removal, is found by whoever is refused for it: it looks at the
  * hash, and if that still says what it thought, it sets the id right.  The id
  * is replaced only where it is what was read there, so that a late one of these
- * does no harm.
+ * does no harm.  The version before this one wrote none beside the groups: the
+ * next join of such a topic does.
+ *
+ * The groups' id is the first to go in a removal, so that no group is entered
+ * behind it.  Whoever writes it looks at the hash once more before it enters a
+ * group: its writing may have come after the removal.
+ *
+ * A legacy topic has neither hash nor ids.  The id beside its groups has
+ * another name than that beside its log, so that what a topic of that name has
+ * left there is in the way of a join alone, which takes it away.
  */
 #include "topic/identity.h"
 #include "base/mem.h"
@@ -50,9 +62,9 @@ void leat__key_id(leat__key *k, const leat__topic_at *t, uint32_t partition)
                    NULL);
 }
 
-/* ---- beside every log ------------------------------------------------- */
+/* ---- beside every log, and the groups --------------------------------- */
 
-/* One log's id, as far as is known. */
+/* One id, as far as is known. */
 typedef struct mark {
     leat_error *failed; /* the first failure of all of them */
     char here[LEAT__INCARNATION + 1];
@@ -74,11 +86,20 @@ static void on_identified(void *arg, const leat_reply *r, const leat_error *e)
         *m->failed = *e;
 }
 
+/* That behind the last partition's is the groups'. */
+static void key_of(leat__key *k, const leat__topic_at *t, uint32_t i)
+{
+    if (i < t->meta.partitions)
+        leat__key_id(k, t, i);
+    else
+        leat__key_topic(k, t->prefix, t->name);
+}
+
 static leat_code send_identify(const leat__topic_at *t, leat_conn *conn,
-                               uint32_t partition, mark *m, leat_error *err)
+                               uint32_t i, mark *m, leat_error *err)
 {
     leat__key key;
-    leat__key_id(&key, t, partition);
+    key_of(&key, t, i);
     const leat_bytes k = leat__key_bytes(&key);
     const leat_bytes args[] = { leat_str(m->here), leat_str(t->meta.u) };
     return leat__script_send(conn, &leat__script_topic_identify, &k, 1, args, 2,
@@ -88,12 +109,13 @@ static leat_code send_identify(const leat__topic_at *t, leat_conn *conn,
 
 /* Those that are not right yet; *sent says how many they were. */
 static leat_code identify_some(const leat__topic_at *t, leat_conn *conn,
-                               mark *m, uint32_t *sent, leat_error *err)
+                               mark *m, uint32_t n, uint32_t *sent,
+                               leat_error *err)
 {
     leat_error failed = { 0 };
     leat_code rc = LEAT_OK;
     *sent = 0;
-    for (uint32_t i = 0; rc == LEAT_OK && i < t->meta.partitions; i++) {
+    for (uint32_t i = 0; rc == LEAT_OK && i < n; i++) {
         if (strcmp(m[i].here, t->meta.u) == 0)
             continue;
         m[i].failed = &failed;
@@ -112,18 +134,18 @@ static leat_code identify_some(const leat__topic_at *t, leat_conn *conn,
     return rc;
 }
 
-leat_code leat__identify_all(const leat__topic_at *t, leat_conn *conn,
-                             leat_error *err)
+static leat_code identify_first(const leat__topic_at *t, leat_conn *conn,
+                                uint32_t n, leat_error *err)
 {
     uint32_t sent = 1;
     if (!t->meta.u[0])
         return LEAT_OK;
-    mark *m = leat__calloc(t->meta.partitions, sizeof *m, err);
+    mark *m = leat__calloc(n, sizeof *m, err);
     if (!m)
         return LEAT_ENOMEM;
     leat_code rc = LEAT_OK;
     for (int i = 0; rc == LEAT_OK && sent > 0 && i <= TRIES; i++)
-        rc = identify_some(t, conn, m, &sent, err);
+        rc = identify_some(t, conn, m, n, &sent, err);
     leat__free(m);
     if (rc == LEAT_OK && sent > 0)
         rc = leat__fail(err, LEAT_EBUSY,
@@ -131,6 +153,34 @@ leat_code leat__identify_all(const leat__topic_at *t, leat_conn *conn,
                         "time",
                         t->name);
     return rc;
+}
+
+leat_code leat__identify_logs(const leat__topic_at *t, leat_conn *conn,
+                              leat_error *err)
+{
+    return identify_first(t, conn, t->meta.partitions, err);
+}
+
+static leat_code identify_all(const leat__topic_at *t, leat_conn *conn,
+                              leat_error *err)
+{
+    return identify_first(t, conn, t->meta.partitions + 1, err);
+}
+
+/* What is there and not ours stays: a late one of these does no harm, and
+ * whoever means us is refused all the same. */
+leat_code leat__identify_none(const leat__topic_at *t, leat_conn *conn,
+                              leat_error *err)
+{
+    leat__key key;
+    const leat_reply *r = NULL;
+    if (!t->meta.u[0])
+        return LEAT_OK;
+    leat__key_topic(&key, t->prefix, t->name);
+    const leat_bytes k = leat__key_bytes(&key);
+    const leat_bytes args[] = { leat_str(t->meta.u), leat_str("") };
+    return leat__script_call(conn, &leat__script_topic_identify, &k, 1, args, 2,
+                             &r, err);
 }
 
 static leat_code note_marked(const leat__topic_at *t, leat_conn *conn,
@@ -155,7 +205,7 @@ leat_code leat__topic_mark(const leat__topic_at *t, leat_error *err)
     if (!t->meta.u[0] || t->meta.marked)
         return LEAT_OK;
     leat_conn *conn = leat_client_lend(t->client, LEND_MS, &e);
-    leat_code rc = conn ? leat__identify_all(t, conn, &e) : e.code;
+    leat_code rc = conn ? identify_all(t, conn, &e) : e.code;
     if (rc == LEAT_OK)
         rc = note_marked(t, conn, &e);
     if (conn)
@@ -189,11 +239,13 @@ static leat_code compare(const leat__topic_at *t, const leat_reply *r,
     leat_bytes u = leat_reply_bytes(leat_reply_at(r, 0));
     bool gone = leat_reply_kind(leat_reply_at(r, 1)) != LEAT_REPLY_NIL;
     bool there = leat_reply_kind(leat_reply_at(r, 2)) != LEAT_REPLY_NIL;
+    if (t->meta.legacy && !there)
+        return LEAT_OK;
     if (gone || !there)
         return leat__fail(err, LEAT_ESTALE,
                           "topic '%s' was removed meanwhile: nothing was done",
                           t->name);
-    if (leat_bytes_eq(u, leat_str(t->meta.u)))
+    if (!t->meta.legacy && leat_bytes_eq(u, leat_str(t->meta.u)))
         return LEAT_OK;
     return leat__fail(err, LEAT_ESTALE,
                       "topic '%s' was removed and made again meanwhile: "

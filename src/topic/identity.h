@@ -15,15 +15,19 @@ void leat__key_id(leat__key *k, const leat__topic_at *t, uint32_t partition);
 
 /* Write the topic's incarnation beside every log, whatever is there: the meta
  * says that no other lives.  conn leads to all of them. */
-leat_code leat__identify_all(const leat__topic_at *t, leat_conn *conn,
-                             leat_error *err);
+leat_code leat__identify_logs(const leat__topic_at *t, leat_conn *conn,
+                              leat_error *err);
 
-/* The same with a connection of the client's, and note that it was done, unless
- * it was before. */
+/* The same, and beside its groups, with a connection of the client's; and note
+ * that it was done, unless it was before. */
 leat_code leat__topic_mark(const leat__topic_at *t, leat_error *err);
 
-/* A script said that the partition of this id is another topic's.  LEAT_OK: it
- * is not, the id was lost or is an old one's, and is right now: try again.
+/* Whoever means this topic joins no group any more.  For its removal. */
+leat_code leat__identify_none(const leat__topic_at *t, leat_conn *conn,
+                              leat_error *err);
+
+/* A script said that what this id is of is another topic's.  LEAT_OK: it is
+ * not, the id was lost or is an old one's, and is right now: try again.
  * LEAT_ESTALE: the topic is gone, or another.  conn NULL: the client's own. */
 leat_code leat__topic_same(const leat__topic_at *t, leat_conn *conn,
                            const leat__key *id, leat_error *err);

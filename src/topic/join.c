@@ -1,6 +1,7 @@
 /*
  * join.c: a group becomes one of a topic's.
  *
+ *   leat:{<t>}:topic          string incarnation of the topic: identity.c
  *   leat:{<t>}:groups         set    names
  *   leat:{<t>}:group:<g>      hash   u       incarnation, 64 random bits
  *                                    joined  "1": it is noted beside all logs
@@ -16,7 +17,8 @@
  * notes again.  So does the first of a group that an earlier version made.
  *
  * A name may be used again.  The incarnation tells which group of that name is
- * meant, wherever something is removed, or is done late.
+ * meant, wherever something is removed, or is done late.  So does the topic's:
+ * a join that was sent before its removal is refused after it.
  */
 #include "topic/join.h"
 #include "redis/script.h"
@@ -33,7 +35,7 @@ enum { LEND_MS = 10000, FACTS = 3 };
 typedef struct joining {
     leat_topic *topic;
     const char *group;
-    leat__key groups, key;
+    leat__key groups, key, id;
     char u[LEAT__INCARNATION + 1]; /* of the topic */
     bool joined;
     const leat_group_settings *set;
@@ -74,27 +76,43 @@ static leat_code enter(joining *x, leat_error *err)
     const leat__script *s = &leat__script_topic_enter;
     char u[LEAT__INCARNATION + 1];
     leat_reply *r = NULL;
-    enum { WORDS = 7 };
+    enum { WORDS = 8, ALL = WORDS + 2 * LEAT__SETTINGS + 1 };
     char text[LEAT__SETTINGS][LEAT__SETTING_TEXT];
-    leat_bytes argv[WORDS + 2 * LEAT__SETTINGS] = { leat_str("EVAL"),
-                                                    leat_mem(s->body,
-                                                             s->body_size),
-                                                    leat_str("2"),
-                                                    leat__key_bytes(&x->groups),
-                                                    leat__key_bytes(&x->key),
-                                                    leat_str(x->group),
-                                                    leat_str("") };
+    leat_bytes argv[ALL] = { leat_str("EVAL"),
+                             leat_mem(s->body, s->body_size),
+                             leat_str("3"),
+                             leat__key_bytes(&x->groups),
+                             leat__key_bytes(&x->key),
+                             leat__key_bytes(&x->id),
+                             leat_str(x->group),
+                             leat_str("") };
     leat__settings_pairs(x->set, argv + WORDS, text);
     leat_code rc = leat__incarnation_new(u, err);
     argv[WORDS - 1] = leat_str(u);
+    argv[ALL - 1] = leat_str(x->u);
     if (rc == LEAT_OK)
-        rc = leat_client_call(x->topic->client, argv,
-                              WORDS + 2 * LEAT__SETTINGS,
+        rc = leat_client_call(x->topic->client, argv, ALL,
                               &(leat_call_opts){ .idempotent = true }, &r, err);
     if (rc == LEAT_OK)
         rc = read_facts(x, r, err);
     leat_reply_free(r);
     return rc;
+}
+
+/* The id beside the groups is another's, or is missing.  Twice: if the first
+ * writes it, the second sees whether the topic was removed before that. */
+static leat_code enter_again(joining *x, leat_error *err)
+{
+    leat_topic *t = x->topic;
+    leat__topic_at at = { .client = t->client,
+                          .prefix = t->prefix,
+                          .name = t->name,
+                          .meta = t->meta };
+    memcpy(at.meta.u, x->u, sizeof x->u);
+    leat_code rc = leat__topic_same(&at, NULL, &x->id, err);
+    if (rc == LEAT_OK)
+        rc = leat__topic_same(&at, NULL, &x->id, err);
+    return rc == LEAT_OK ? enter(x, err) : rc;
 }
 
 /* ---- the notes -------------------------------------------------------- */
@@ -176,7 +194,10 @@ leat_code leat__group_join(leat_topic *t, const char *group,
     leat__standing_u(t, x.u);
     leat__key_groups(&x.groups, t->prefix, t->name);
     leat__key_group(&x.key, t->prefix, t->name, group);
+    leat__key_topic(&x.id, t->prefix, t->name);
     leat_code rc = enter(&x, &e);
+    if (rc == LEAT_ESTALE)
+        rc = enter_again(&x, &e);
     if (rc == LEAT_OK && !x.joined)
         rc = note(&x, &e);
     if (rc != LEAT_OK && err)

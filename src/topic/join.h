@@ -16,7 +16,8 @@ typedef struct leat__group_facts {
 } leat__group_facts;
 
 /* Make the group unless it is there, with these settings unless it has some,
- * and note it beside every log.  LEAT_EBUSY: it is being removed. */
+ * and note it beside every log.  LEAT_EBUSY: it is being removed.  LEAT_ESTALE:
+ * the topic is another by now, or gone, or a log has no id yet. */
 leat_code leat__group_join(leat_topic *t, const char *group,
                            const leat_group_settings *set,
                            leat__group_facts *out, leat_error *err);

@@ -16,6 +16,11 @@ void leat__key_meta(leat__key *k, const char *prefix, const char *topic)
     leat__key_put(k, "%s:topic:%s", leat__prefix_of(prefix), topic);
 }
 
+void leat__key_topic(leat__key *k, const char *prefix, const char *topic)
+{
+    leat__key_put(k, "%s:{%s}:topic", leat__prefix_of(prefix), topic);
+}
+
 void leat__key_groups(leat__key *k, const char *prefix, const char *topic)
 {
     leat__key_put(k, "%s:{%s}:groups", leat__prefix_of(prefix), topic);

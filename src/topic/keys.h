@@ -3,6 +3,7 @@
  *
  *   leat:topics                    set     registry of topics
  *   leat:topic:<t>                 hash    what a topic is: meta.c
+ *   leat:{<t>}:topic               string  incarnation of the topic: identity.c
  *   leat:{<t>}:groups              set     groups of the topic
  *   leat:{<t>}:group:<g>           hash    what a group is: join.c
  *   leat:{<t>}:members:<g>         hash    nonce -> record of a member
@@ -37,6 +38,7 @@
 /* NULL or empty is "leat"; names are checked before. */
 void leat__key_topics(leat__key *k, const char *prefix);
 void leat__key_meta(leat__key *k, const char *prefix, const char *topic);
+void leat__key_topic(leat__key *k, const char *prefix, const char *topic);
 void leat__key_groups(leat__key *k, const char *prefix, const char *topic);
 void leat__key_group(leat__key *k, const char *prefix, const char *topic,
                      const char *group);

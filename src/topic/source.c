@@ -506,6 +506,7 @@ static leat_code init_names(consumer *c, const char *group,
     leat__key_beats(&c->beats_key, t->prefix, t->name, c->group);
     leat__key_paused(&c->paused_key, t->prefix, t->name, c->group);
     leat__key_group(&c->group_key, t->prefix, t->name, c->group);
+    leat__key_topic(&c->groups_id_key, t->prefix, t->name);
     return LEAT_OK;
 }
 

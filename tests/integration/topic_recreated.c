@@ -3,6 +3,7 @@
  * was meant for the one is done late, or is still at work.
  */
 #include "redis/script.h"
+#include "topic/join.h"
 #include "topic/trim.h"
 #include "topic_help.h"
 #include <leat/admin.h>
@@ -255,6 +256,52 @@ static void a_late_trim_takes_nothing_of_a_namesake(void **state)
     assert_int_equal(length(0), FEW);
 }
 
+/* As a member does whose last look at the topic was before its removal. */
+static leat_code join(leat_topic *t, const char *group)
+{
+    leat__group_facts facts;
+    leat_group_settings set = { 0 };
+    leat__settings_fill(&set);
+    return leat__group_join(t, group, &set, &facts, NULL);
+}
+
+static void a_late_join_leaves_no_group_in_a_namesake(void **state)
+{
+    (void)state;
+    make(1);
+    leat_topic *t = topic_of(client, "orders", 1);
+    must(leat_topic_remove(client, "orders", NULL, err));
+    assert_int_equal(join(t, "late"), LEAT_ESTALE);
+    assert_int_equal(redis_int(server, "DBSIZE"), 0);
+    make(1);
+    add_many("orders", 0, 0, FEW);
+    assert_int_equal(join(t, "late"), LEAT_ESTALE);
+    assert_int_equal(redis_int(server, "SCARD leat:{orders}:groups"), 0);
+    assert_int_equal(redis_int(server, "EXISTS leat:{orders}:group:late"), 0);
+    must(leat_topic_trim(client, "orders",
+                         &(leat_trim_opts){ .max_entries = -1 }, NULL, err));
+    assert_int_equal(length(0), 0);
+    leat_topic_close(t);
+}
+
+/* Its groups are gone already, its hash is not. */
+static void nobody_joins_a_topic_that_is_being_removed(void **state)
+{
+    char id[64];
+    (void)state;
+    make(1);
+    id_of(id);
+    leat_topic *t = topic_of(client, "orders", 1);
+    redis_do(server, "HSET leat:topic:orders gone 1");
+    redis_do(server, "DEL leat:{orders}:topic");
+    assert_int_equal(join(t, "late"), LEAT_ESTALE);
+    assert_int_equal(redis_int(server, "SCARD leat:{orders}:groups"), 0);
+    assert_int_equal(redis_int(server, "EXISTS leat:{orders}:topic"), 0);
+    assert_int_equal(remove_by(id), LEAT_OK);
+    assert_int_equal(redis_int(server, "DBSIZE"), 0);
+    leat_topic_close(t);
+}
+
 /* A handle that was opened before. */
 static void late_moves_leave_the_dead_letters_of_a_namesake(void **state)
 {
@@ -403,6 +450,67 @@ static void ids_that_are_wrong_are_set_right(void **state)
     leat_topic_close(t);
 }
 
+static bool groups_know_the_topic(const char *id)
+{
+    char here[64];
+    redis_text(server, here, sizeof here, "GET leat:{orders}:topic");
+    return strcmp(here, id) == 0;
+}
+
+/* The version before this one marked the topic without it, or a server lost
+ * it, or a late write put another. */
+static void a_join_sets_right_which_topic_its_groups_are_of(void **state)
+{
+    char id[64];
+    (void)state;
+    make(1);
+    id_of(id);
+    assert_true(groups_know_the_topic(id));
+    leat_topic *t = topic_of(client, "orders", 1);
+    redis_do(server, "DEL leat:{orders}:topic");
+    assert_int_equal(join(t, "a"), LEAT_OK);
+    assert_true(groups_know_the_topic(id));
+    redis_do(server, "SET leat:{orders}:topic 0123456789abcdef");
+    assert_int_equal(join(t, "b"), LEAT_OK);
+    assert_true(groups_know_the_topic(id));
+    assert_int_equal(redis_int(server, "SCARD leat:{orders}:groups"), 2);
+    leat_topic_close(t);
+}
+
+/* Its group is lost with it, and made again. */
+static void a_member_sets_right_which_topic_its_group_is_of(void **state)
+{
+    char id[64];
+    (void)state;
+    make(1);
+    id_of(id);
+    leat_topic *t = topic_of(client, "orders", 1);
+    leat_source *s = source_of(t, "g", &quick);
+    redis_do(server, "SET leat:{orders}:topic 0123456789abcdef");
+    redis_do(server, "DEL leat:{orders}:groups leat:{orders}:group:g");
+    wait_until(redis_int(server, "SISMEMBER leat:{orders}:groups g"), LONG_MS);
+    assert_true(groups_know_the_topic(id));
+    leat_source_close(s);
+    leat_topic_close(t);
+}
+
+/* What a removed topic left behind, by an earlier version or a late write. */
+static void a_plain_stream_is_joined_whatever_had_its_name(void **state)
+{
+    (void)state;
+    redis_do(server, "XADD orders 1-0 b x");
+    redis_do(server, "SET leat:{orders}:topic 0123456789abcdef");
+    leat_topic *t = topic_of(client, "orders", 0);
+    assert_true(leat_topic_legacy(t));
+    assert_int_equal(join(t, "g"), LEAT_OK);
+    assert_int_equal(redis_int(server, "EXISTS leat:{orders}:topic"), 0);
+    redis_do(server, "DEL orders");
+    make(1);
+    assert_int_equal(join(t, "late"), LEAT_ESTALE);
+    assert_int_equal(redis_int(server, "SCARD leat:{orders}:groups"), 1);
+    leat_topic_close(t);
+}
+
 /* A removal of the one before takes the name off the list late. */
 static void a_name_that_was_taken_off_the_list_late_is_back(void **state)
 {
@@ -424,7 +532,7 @@ static void a_topic_without_an_id_works_through_every_verb(void **state)
     (void)state;
     make(1);
     redis_do(server, "HDEL leat:topic:orders u marked");
-    redis_do(server, "DEL leat:{orders/0}:id");
+    redis_do(server, "DEL leat:{orders/0}:id leat:{orders}:topic");
     id_of(id);
     assert_string_equal(id, "");
     leat_topic *t = topic_of(client, "orders", 1);
@@ -496,6 +604,8 @@ int main(void)
         topic_test(a_late_step_changes_nothing_of_a_namesake),
         topic_test(a_late_step_on_the_hash_changes_nothing),
         topic_test(a_late_trim_takes_nothing_of_a_namesake),
+        topic_test(a_late_join_leaves_no_group_in_a_namesake),
+        topic_test(nobody_joins_a_topic_that_is_being_removed),
         topic_test(late_moves_leave_the_dead_letters_of_a_namesake),
         topic_test(a_producer_notices_a_new_topic_and_goes_on),
         topic_test(a_producer_refuses_a_topic_that_it_does_not_fit),
@@ -503,6 +613,9 @@ int main(void)
         topic_test(with_auto_create_a_lost_topic_is_made_again),
         topic_test(a_member_notices_a_new_topic_and_begins_anew),
         topic_test(ids_that_are_wrong_are_set_right),
+        topic_test(a_join_sets_right_which_topic_its_groups_are_of),
+        topic_test(a_member_sets_right_which_topic_its_group_is_of),
+        topic_test(a_plain_stream_is_joined_whatever_had_its_name),
         topic_test(a_name_that_was_taken_off_the_list_late_is_back),
         topic_test(a_topic_without_an_id_works_through_every_verb),
         topic_test(nothing_of_a_removed_topic_is_sent_again),

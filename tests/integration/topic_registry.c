@@ -48,8 +48,9 @@ static void a_made_topic_is_kept_as_it_was_made(void **state)
     assert_int_equal(leat_topic_partitions(t), 7);
     assert_false(leat_topic_legacy(t));
     leat_topic_close(t);
-    /* Partitions come with their first message; but their ids are there. */
-    assert_int_equal(redis_int(server, "DBSIZE"), 2 + 7);
+    /* Partitions come with their first message; but their ids are there, and
+     * the one of the groups. */
+    assert_int_equal(redis_int(server, "DBSIZE"), 2 + 7 + 1);
 }
 
 static void what_is_there_is_not_made_again(void **state)
@@ -326,10 +327,10 @@ static void fill_topic(void)
     redis_do(server, "HSET leat:{t}:members:g2 a b");
 }
 
-/* t2's hash, id and group, and the registry. */
+/* t2's hash, both ids and group, and the registry. */
 static void assert_gone(void)
 {
-    assert_int_equal(redis_int(server, "DBSIZE"), 4);
+    assert_int_equal(redis_int(server, "DBSIZE"), 5);
     assert_false(listed("t"));
     assert_true(listed("t2"));
 }
@@ -378,8 +379,9 @@ static void a_removal_that_was_cut_is_finished_by_the_next(void **state)
         cuts++;
     }
     /* 2 groups of 3 partitions, first marked, then forgotten; the topic marked,
-     * its partitions identified and removed, and it is no more. */
-    assert_in_range(cuts, 2 * (1 + 3 + 1) + 1 + 3 + 3 + 1, 20);
+     * the id of its groups removed, its partitions identified and removed, and
+     * it is no more. */
+    assert_in_range(cuts, 2 * (1 + 3 + 1) + 1 + 1 + 3 + 3 + 1, 21);
     tcpfault_stop(proxy);
 }
 

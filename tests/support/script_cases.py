@@ -100,9 +100,10 @@ def unmake(k):
 
 
 def identify(k):
-    """None was there; one of a topic that is no more."""
+    """None was there; one of a topic that is no more; ours goes."""
     yield (), [k], ["", TOPIC]
     yield (["SET", k + "x", "bb"],), [k + "x"], ["bb", TOPIC]
+    yield (["SET", k + "y", TOPIC],), [k + "y"], [TOPIC, ""]
 
 
 def unlog(k):
@@ -287,9 +288,10 @@ def bounded(k):
 
 def enter(k):
     """A new group; one that an earlier version made."""
-    yield (), [k, k + "g"], [GROUP, "aa", "lease", 1000, "order", "key"]
-    yield ((["SADD", k + "x", GROUP],), [k + "x", k + "xg"],
-           [GROUP, "aa", "lease", 1000, "order", "key"])
+    args = [GROUP, "aa", "lease", 1000, "order", "key", TOPIC]
+    yield (of_topic(k),), [k, k + "g", k + "id"], args
+    yield ((["SADD", k + "x", GROUP], of_topic(k)),
+           [k + "x", k + "xg", k + "id"], args)
 
 
 def joined(k):

@@ -120,7 +120,7 @@ def unlog(n):
 
 
 def enter(n):
-    return [], ["l", "lg"], [GROUP, "aa", *fields(2 * n)]
+    return [], ["l", "lg", "lid"], [GROUP, "aa", *fields(2 * n), ""]
 
 
 def names(n):
@@ -128,8 +128,8 @@ def names(n):
 
 
 def enter_group(n):
-    return ([*in_lots(["SADD", "l"], names(n - 1))], ["l", "lg"],
-            [GROUP, "aa", "lease", 1000])
+    return ([*in_lots(["SADD", "l"], names(n - 1))], ["l", "lg", "lid"],
+            [GROUP, "aa", "lease", 1000, ""])
 
 
 def members(n, key="l"):

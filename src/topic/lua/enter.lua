@@ -1,17 +1,21 @@
+--#include "topic/same.lua"
 -- enter.lua: a group is known from here on.
 --
 -- KEYS   1 groups of the topic
 --        2 group   hash: u incarnation, joined and gone as in join.c
+--        3 id      of the topic, as in same.lua
 -- ARGV   1 its name
 --        2 incarnation of one that is new
 --        3... names and values of settings, for one that has none
+--        last the topic's incarnation, as in same.lua
 -- result {state, u, joined, value...}
 --        state   "1" it is new, "0" it was known, "2" it is being removed, and
 --                nothing was done
 --        joined  "1" it is noted beside every log
 --        value   of each setting, as it is now
 --
--- States: unknown -> known.  Twice is as good as once.  A group that an earlier
+-- States: unknown -> known.  Twice is as good as once.  A late one finds the id
+-- of whichever topic took the name meanwhile, or none.  A group that an earlier
 -- version made has no incarnation, and gets none.
 
 local SETTINGS, GROUPS = 100, 10000 -- of a group, LEAT__GROUPS_MAX

@@ -23,6 +23,8 @@ static void keys_are_named_as_the_design_says(void **state)
     assert_key(&k, "leat:topics");
     leat__key_meta(&k, "", "orders");
     assert_key(&k, "leat:topic:orders");
+    leat__key_topic(&k, NULL, "orders");
+    assert_key(&k, "leat:{orders}:topic");
     leat__key_groups(&k, NULL, "orders");
     assert_key(&k, "leat:{orders}:groups");
     leat__key_members(&k, NULL, "orders", "billing");
