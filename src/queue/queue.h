@@ -212,7 +212,6 @@ leat_queue_batch *leat__batch_read(const leat_reply *r, bool fifo,
 leat_queue_batch *leat__batch_read_as(const queue_profile *p,
                                       const leat_reply *r, bool fifo, bool dead,
                                       leat_error *err);
-leat_queue_batch *leat__batch_none(leat_error *err);
 
 /* Of n receipts and values, each behind the other. */
 leat_queue_batch *leat__batch_of(const queue_profile *p,
