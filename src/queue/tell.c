@@ -9,7 +9,7 @@
  */
 #include "base/system.h"
 #include "queue/queue.h"
-#include "redis/bundle.h"
+#include "redis/conn.h"
 
 static leat_code add_text(leat__buf *to, const leat_reply *r, leat_error *err)
 {
@@ -80,8 +80,7 @@ static leat_code publish(leat_conn *conn, const leat__key *channel,
     leat_bytes to = leat__key_bytes(channel);
     const leat_bytes argv[] = { leat_str("PUBLISH"), to, event };
     const leat_send_opts o = { .fn = ignore };
-    return conn->bundle ? leat__bundle_send_to(conn, to, argv, 3, &o, NULL)
-                        : leat_conn_send(conn, argv, 3, &o, NULL);
+    return conn->ops->send_to(conn, to, argv, 3, &o, NULL);
 }
 
 static leat_code publish_all(leat_conn *conn, const queue_profile *p,
