@@ -67,19 +67,12 @@ leat_bytes leat__told_of_one(leat_bytes told, leat_bytes *queue)
     return leat_mem(told.p, end);
 }
 
-static void ignore(void *arg, const leat_reply *r, const leat_error *e)
-{
-    (void)arg;
-    (void)r;
-    (void)e;
-}
-
 static leat_code publish(leat_conn *conn, const leat__key *channel,
                          leat_bytes event)
 {
     leat_bytes to = leat__key_bytes(channel);
     const leat_bytes argv[] = { leat_str("PUBLISH"), to, event };
-    const leat_send_opts o = { .fn = ignore };
+    const leat_send_opts o = { .fn = leat__reply_ignore };
     return conn->ops->send_to(conn, to, argv, 3, &o, NULL);
 }
 

@@ -156,13 +156,6 @@ leat_code leat__plain_break(leat_conn *c, const leat_error *cause)
     return c->why.code;
 }
 
-static void ignore(void *arg, const leat_reply *r, const leat_error *e)
-{
-    (void)arg;
-    (void)r;
-    (void)e;
-}
-
 /* Before MULTI it holds until EXEC. */
 leat_code leat__conn_ask(leat_conn *c, leat_error *err)
 {
@@ -173,7 +166,8 @@ leat_code leat__conn_ask(leat_conn *c, leat_error *err)
     if (!p)
         return LEAT_ENOMEM;
     memcpy(p, text, sizeof text - 1);
-    leat__conn_push(c, sizeof text - 1, &(leat__pending){ .fn = ignore });
+    leat__conn_push(c, sizeof text - 1,
+                    &(leat__pending){ .fn = leat__reply_ignore });
     return LEAT_OK;
 }
 

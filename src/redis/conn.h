@@ -198,6 +198,9 @@ leat_code leat__conn_ask(leat_conn *c, leat_error *err);
 void leat__conn_tell(leat_conn *c, leat_reply_fn *fn, void *arg,
                      const leat_reply *r, const leat_error *e);
 
+/* For a command whose outcome nobody needs. */
+void leat__reply_ignore(void *arg, const leat_reply *r, const leat_error *e);
+
 /* A server looks ten times a second who has waited long enough. */
 enum { LEAT__BLOCK_SLACK_MS = 200 };
 

@@ -79,3 +79,10 @@ leat_code leat_conn_unsubscribe(leat_conn *c, bool pattern,
 {
     return c->ops->subscribe(c, pattern, false, names, n, err);
 }
+
+void leat__reply_ignore(void *arg, const leat_reply *r, const leat_error *e)
+{
+    (void)arg;
+    (void)r;
+    (void)e;
+}

@@ -52,13 +52,6 @@ void leat__heard_field(leat__heard *h, leat_bytes name, leat_bytes value)
         (void)leat__settings_read(&h->facts.set, text, value);
 }
 
-static void ignore(void *arg, const leat_reply *r, const leat_error *e)
-{
-    (void)arg;
-    (void)r;
-    (void)e;
-}
-
 /* The next beat sees whether it was made. */
 static void make_again(consumer *c)
 {
@@ -76,7 +69,8 @@ static void make_again(consumer *c)
               t->name, c->group);
     (void)!leat__script_send(c->cmd, &leat__script_topic_enter, keys, 2, args,
                              2 + 2 * LEAT__SETTINGS,
-                             &(leat_send_opts){ .fn = ignore }, NULL);
+                             &(leat_send_opts){ .fn = leat__reply_ignore },
+                             NULL);
 }
 
 /* What is in hand is not ours any more, and what is known is of no use. */
