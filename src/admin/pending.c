@@ -204,7 +204,7 @@ static leat_code gather_out(browsing *b, uint32_t i, leat_error *err)
     leat_position after = l->cursor;
     told t = told_of(l);
     leat_code code = LEAT_OK;
-    bool more = l->begun;
+    bool more = l->begun && l->nonce; /* without an owner nothing is out */
     while (more && code == LEAT_OK && !full(b) &&
            leat__position_cmp(after, l->mark) < 0)
         code = out_page(b, i, &t, &after, &more, err);

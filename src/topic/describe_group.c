@@ -61,14 +61,15 @@ static leat_code find_lag(look *l, uint32_t i, leat_group_partition *p,
     return code;
 }
 
-/* Between cursor and mark.  Where the mark is at the end, that is the lag. */
+/* Between cursor and mark, if somebody owns it: what a member gave back is
+ * nobody's.  Where the mark is at the end, that is the lag. */
 static leat_code find_in_flight(look *l, uint32_t i, leat_group_partition *p,
                                 leat_error *err)
 {
     const leat__look *s = &l->x->looks[i];
     leat__tally y;
     p->in_flight = 0;
-    if (p->lag == 0 || leat__position_cmp(s->mark, s->cursor) <= 0)
+    if (!s->nonce || p->lag == 0 || leat__position_cmp(s->mark, s->cursor) <= 0)
         return LEAT_OK;
     if (leat__position_cmp(s->mark, s->log.last) >= 0) {
         p->in_flight = p->lag;

@@ -176,6 +176,7 @@ static void attempts_that_the_cursor_tells_are_shown(void **state)
     fill(0, 8);
     redis_do(server, "HSET " CURSOR " e 1 c 1000-0 m 7000-0 n 1 s %s t %s", 0,
              "3000-0:4000-0", "2000-0=4,5000-0=0,6000-0=2");
+    redis_do(server, "HSET " LEASE " o %s e 1", 0, A);
     leat_pending_page *p = pending(
         &(leat_pending_opts){ .sort = LEAT_PENDING_BY_ATTEMPTS });
     assert_int_equal(p->count, 3);
@@ -184,6 +185,28 @@ static void attempts_that_the_cursor_tells_are_shown(void **state)
     assert_int_equal(p->item[1].attempts, 2);
     assert_true(p->item[2].position.ms == 7000);
     leat_pending_free(p);
+}
+
+static void what_a_member_gave_back_is_nobodys(void **state)
+{
+    leat_delivery *d[3];
+    (void)state;
+    make_group();
+    fill(0, 3);
+    leat_topic *t = topic_of(client, "t", 3);
+    leat_source *s = source_of(t, "g", NULL);
+    take_n(s, d, 3);
+    assert_int_equal(leat_delivery_nack(d[0], 1), LEAT_OK);
+    leat_source_close(s);
+    leat_topic_close(t);
+    leat_group_info *g = described();
+    assert_int_equal(g->in_flight, 0);
+    assert_int_equal(g->lag + g->retries + g->parked, 3);
+    leat_pending_page *p = pending(NULL);
+    for (size_t i = 0; i < p->count; i++)
+        assert_int_not_equal(p->item[i].state, LEAT_PENDING_OUT);
+    leat_pending_free(p);
+    leat_group_info_free(g);
 }
 
 static void a_page_that_cannot_be_is_refused(void **state)
@@ -225,6 +248,7 @@ static void long_lists_are_read_page_by_page(void **state)
     fill(0, MANY);
     redis_do(server, "HSET " CURSOR " e 1 c 0-0 m 999999-0 n 0 s %s t %s", 0,
              "", "");
+    redis_do(server, "HSET " LEASE " o %s e 1", 0, A);
     do {
         leat_pending_page *p = pending(&(leat_pending_opts){
             .limit = 64, .after = *after ? after : NULL });
@@ -264,6 +288,7 @@ int main(void)
         admin_test(what_a_consumer_put_by_is_shown_and_dropped),
         admin_test(what_was_put_by_stays_over_a_seek_unless_dropped),
         admin_test(attempts_that_the_cursor_tells_are_shown),
+        admin_test(what_a_member_gave_back_is_nobodys),
         admin_test(a_page_that_cannot_be_is_refused),
         admin_test(long_lists_are_read_page_by_page),
         admin_test(what_comes_before_the_first_of_its_lane_is_due),

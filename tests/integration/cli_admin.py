@@ -473,6 +473,8 @@ def pending_messages_are_listed_in_pages(b):
     b.server.call("HSET", "leat:{orders/0}:cur:g", "e", 1, "c", "0-0", "m",
                   all_ids[-1], "n", 0, "s", all_ids[3], "t",
                   f"{all_ids[1]}=3")
+    b.server.call("HSET", "leat:{orders/0}:lease:g", "o", "0a" + 30 * "0",
+                  "e", 1)
     rows = b.json("group", "pending", "orders", "g")
     equal([r["position"] for r in rows], all_ids[:3] + all_ids[4:])
     equal([r["attempts"] for r in rows], [1, 3, 1, 1])

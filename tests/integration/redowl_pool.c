@@ -16,6 +16,7 @@ typedef struct record {
     atomic_int n;
     int fail_first; /* so many deliveries are not acknowledged */
     int slow_ms;
+    atomic_bool hold_first, holding; /* body "0" of room0 is not let go */
 } record;
 
 static record all;
@@ -30,6 +31,14 @@ static int open_pool(void **state)
 #define pool_test(name)                                                        \
     cmocka_unit_test_setup_teardown(name, open_pool, close_one)
 
+static void hold(record *r)
+{
+    while (r->hold_first) {
+        r->holding = true;
+        wait_nap(1);
+    }
+}
+
 static leat_verdict handle(leat_ctx *x, void *arg)
 {
     record *r = arg;
@@ -37,6 +46,9 @@ static leat_verdict handle(leat_ctx *x, void *arg)
     leat_bytes from = leat_delivery_from(d), body = leat_ctx_msg(x)->body;
     if (r->slow_ms > 0)
         wait_nap(r->slow_ms);
+    if (leat_bytes_eq(from, leat_str("room0")) &&
+        leat_bytes_eq(body, leat_str("0")))
+        hold(r);
     pthread_mutex_lock(&r->lock);
     bool fails = r->fail_first > 0;
     r->fail_first -= fails;
@@ -246,6 +258,32 @@ static void several_pools_share_queues_and_keep_their_order(void **state)
     nothing_is_left();
 }
 
+static void while_one_is_handled_no_other_pool_takes_of_its_queue(void **state)
+{
+    (void)state;
+    all.hold_first = true;
+    leat_pool *p[2];
+    p[0] = pool_of((leat_pool_opts){ .workers = 1, .poll_ms = 20 });
+    peer_sends(1, 3);
+    wait_until(all.holding, LONG_MS);
+    p[1] = pool_of((leat_pool_opts){ .workers = 3, .poll_ms = 20 });
+    for (int k = 0; k < EACH; k++)
+        for (int i = 1; i < 4; i++)
+            ask_peer("send room%d %d", i, k);
+    wait_until(all.n >= 3 * EACH, LONG_MS);
+    for (int i = 0; i < all.n; i++)
+        assert_true(strncmp(all.seen[i], "room0", 5) != 0);
+    all.hold_first = false;
+    wait_until(all.n == 3 * EACH + 3, LONG_MS);
+    for (int i = 0; i < 2; i++)
+        must(leat_pool_stop(p[i], 0, err));
+    for (int i = 0; i < 3; i++) {
+        char want[16];
+        snprintf(want, sizeof want, "room0 %d", i);
+        assert_string_equal(all.seen[3 * EACH + i], want);
+    }
+}
+
 static void a_stop_gives_back_what_was_not_begun(void **state)
 {
     (void)state;
@@ -349,6 +387,7 @@ int main(void)
         pool_test(too_many_receives_make_a_dead_letter),
         pool_test(what_is_delayed_keeps_nobody_back),
         pool_test(several_pools_share_queues_and_keep_their_order),
+        pool_test(while_one_is_handled_no_other_pool_takes_of_its_queue),
         pool_test(a_stop_gives_back_what_was_not_begun),
         pool_test(a_pool_that_may_not_look_for_queues_says_so),
         pool_test(queues_are_listed_while_they_hold_something),
