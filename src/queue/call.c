@@ -45,6 +45,7 @@ static void unwrap(const queue_call *c, leat_error *e)
 static void on_answer(void *arg, const leat_reply *r, const leat_error *e)
 {
     queue_answer *a = arg;
+    a->answered = true;
     if (e) {
         a->rc = e->code;
         a->err = *e;
@@ -58,12 +59,18 @@ static void on_answer(void *arg, const leat_reply *r, const leat_error *e)
                                "what it did is not known",
                                a->call->name);
     }
+    if (a->rc == LEAT_OK && a->early)
+        a->rc = leat__proof_missing(&a->want, "the script was sent anew",
+                                    &a->err);
 }
 
+/* A server that has forgotten the script gets it once more, behind the proof,
+ * which then speaks of what was there before. */
 static void on_proof(void *arg, const leat_reply *r, const leat_error *e)
 {
     queue_answer *a = arg;
     leat_error few;
+    a->early = !a->answered;
     if (leat__proof_check(&a->want, r, e, &few) != LEAT_OK &&
         a->rc == LEAT_OK) {
         a->rc = few.code;
@@ -113,6 +120,7 @@ static void exchange(leat_conn *conn, queue_answer *a, size_t n)
         if (a[i].over)
             continue;
         a[i].rc = LEAT_EUNKNOWN;
+        a[i].answered = a[i].early = false;
         leat_error e;
         leat_code rc = send_one(conn, &a[i], &e);
         if (rc != LEAT_OK) {

@@ -155,6 +155,8 @@ typedef struct queue_answer {
     leat_error err;
     leat_error unknown; /* of an earlier try */
     leat__proof want;
+    bool answered; /* in this try */
+    bool early;    /* the proof came before the answer: it proves nothing */
     bool over;
 } queue_answer;
 

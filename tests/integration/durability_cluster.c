@@ -1,4 +1,5 @@
 /* durability_cluster.c: on a cluster each node is proven for itself. */
+#include "queue/keys.h"
 #include "support/rig.h"
 #include "topic_help.h"
 
@@ -146,11 +147,74 @@ static void settlements_are_proven_node_by_node(void **state)
     leat_topic_close(t);
 }
 
+/* ---- queues ----------------------------------------------------------- */
+
+static leat_queue *queue_of(leat_client *c, int number)
+{
+    char name[16];
+    leat_error e = { 0 };
+    snprintf(name, sizeof name, "q%d", number);
+    leat_queue *q = leat_queue_open(
+        c, name, &(leat_queue_opts){ .no_reaper = true, .no_events = true },
+        &e);
+    if (!q)
+        fail_msg("cannot open queue '%s': %s", name, e.msg);
+    return q;
+}
+
+static leat_code send_to(leat_queue *q)
+{
+    return leat_queue_send(q, &(leat_msg){ .body = leat_str("x") }, NULL, NULL,
+                           NULL);
+}
+
+static int owner_of_queue(int number)
+{
+    char name[16], key[64];
+    snprintf(name, sizeof name, "q%d", number);
+    snprintf(key, sizeof key, "leat:{q/%u}:due", leat__queue_shard(name));
+    return cluster_owner_of(rig, key);
+}
+
+/* A node that has forgotten the script is asked for the proof first. */
+static void a_script_that_was_forgotten_is_proven_for_itself(void **state)
+{
+    enum { QUEUES = 6 };
+    leat_queue *q[QUEUES];
+    int bad = 0;
+    (void)state;
+    leat_client *soon = open_client(
+        url, &(leat_client_opts){ .durability = LEAT_REPLICATED,
+                                  .replicas_ms = 500,
+                                  .timeout_ms = 1000 });
+    for (int i = 0; i < QUEUES; i++) {
+        q[i] = queue_of(client, i);
+        assert_code(send_to(q[i]), LEAT_OK);
+        leat_queue_close(q[i]);
+        q[i] = queue_of(soon, i);
+    }
+    wait_until(replica_has_all(cluster_node(rig, PAUSED)), LONG_MS);
+    redis_pause(paused_replica());
+    for (int i = 0; i < QUEUES; i++) {
+        if (owner_of_queue(i) != PAUSED)
+            continue;
+        redis_do(cluster_node(rig, PAUSED), "SCRIPT FLUSH");
+        assert_code(send_to(q[i]), LEAT_EUNKNOWN);
+        bad++;
+    }
+    redis_resume(paused_replica());
+    assert_in_range(bad, 1, QUEUES - 1);
+    for (int i = 0; i < QUEUES; i++)
+        leat_queue_close(q[i]);
+    leat_client_close(soon);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_what_the_lagging_node_has_is_unknown),
         cmocka_unit_test(settlements_are_proven_node_by_node),
+        cmocka_unit_test(a_script_that_was_forgotten_is_proven_for_itself),
     };
     return cmocka_run_group_tests(tests, start_nodes, stop_nodes);
 }

@@ -57,6 +57,40 @@ static int finish(void **state)
     return close_one(state);
 }
 
+/* ---- queues ----------------------------------------------------------- */
+
+static leat_code send_to(leat_queue *q)
+{
+    return leat_queue_send(q, &(leat_msg){ .body = leat_str("x") }, NULL, NULL,
+                           NULL);
+}
+
+/* A server that has forgotten the script is asked for the proof first. */
+static void a_script_that_was_forgotten_is_proven_for_itself(void **state)
+{
+    const leat_queue_opts o = { .no_reaper = true, .no_events = true };
+    leat_error e = { 0 };
+    (void)state;
+    leat_client *soon = open_client(
+        url, &(leat_client_opts){ .durability = LEAT_REPLICATED,
+                                  .replicas_ms = 200,
+                                  .timeout_ms = 500 });
+    leat_queue *patient = leat_queue_open(client, "q", &o, &e);
+    leat_queue *q = leat_queue_open(soon, "q", &o, &e);
+    assert_true(patient && q);
+    assert_code(send_to(patient), LEAT_OK);
+    wait_until(replica_has_all(server), LONG_MS);
+    redis_pause(replica);
+    redis_do(server, "SCRIPT FLUSH");
+    assert_code(send_to(q), LEAT_EUNKNOWN);
+    redis_resume(replica);
+    redis_do(server, "SCRIPT FLUSH");
+    assert_code(send_to(patient), LEAT_OK);
+    leat_queue_close(q);
+    leat_queue_close(patient);
+    leat_client_close(soon);
+}
+
 /* ---- publishing ------------------------------------------------------- */
 
 static void publish(told *l, leat_topic *t, int from, int until)
@@ -422,6 +456,7 @@ static void a_server_that_may_not_be_asked_gives_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        WITH(a_script_that_was_forgotten_is_proven_for_itself),
         WITH(a_topic_waits_for_the_replica_of_its_client),
         WITH(without_the_replica_a_publish_is_unknown),
         WITH(a_topic_may_ask_for_more_replicas_but_not_for_fewer),

@@ -37,4 +37,16 @@ static inline int open_one(void **state)
     return redis_flush(server) ? open_at_url() : -1;
 }
 
+/* Its only replica has said that it has all that was written. */
+static inline bool replica_has_all(redis_server *s)
+{
+    long long have = -1, all = -2;
+    char info[4096];
+    redis_text(s, info, sizeof info, "INFO replication");
+    const char *at = strstr(info, ",offset=");
+    const char *end = strstr(info, "master_repl_offset:");
+    return at && end && sscanf(at, ",offset=%lld", &have) == 1 &&
+           sscanf(end, "master_repl_offset:%lld", &all) == 1 && have == all;
+}
+
 #endif
