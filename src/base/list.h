@@ -62,6 +62,11 @@ static inline void leat__list_push(leat__list *l, leat__link *k)
     leat__link_insert_before(&l->head, k);
 }
 
+static inline void leat__list_push_front(leat__list *l, leat__link *k)
+{
+    leat__link_insert_before(l->head.next, k);
+}
+
 /* Does nothing to a link in no list, provided it was zeroed. */
 static inline void leat__link_remove(leat__link *k)
 {

@@ -42,4 +42,22 @@ void *leat__map_remove(leat__map *m, leat_bytes key);
  * keys that are there. */
 void *leat__map_next(const leat__map *m, size_t *at, leat_bytes *key);
 
+/* Numbers as keys. */
+static inline void *leat__map_get_u64(const leat__map *m, uint64_t key)
+{
+    return leat__map_get(m, leat_mem(&key, sizeof key));
+}
+
+static inline leat_code leat__map_put_u64(leat__map *m, uint64_t key,
+                                          void *value, void **old,
+                                          leat_error *err)
+{
+    return leat__map_put(m, leat_mem(&key, sizeof key), value, old, err);
+}
+
+static inline void *leat__map_remove_u64(leat__map *m, uint64_t key)
+{
+    return leat__map_remove(m, leat_mem(&key, sizeof key));
+}
+
 #endif

@@ -15,6 +15,11 @@ static inline int64_t leat__now_ns(void)
     return leat__sys->monotonic_ns(leat__sys->arg);
 }
 
+static inline int64_t leat__now_ms(void)
+{
+    return leat__now_ns() / 1000000;
+}
+
 /* Monotonic, and it counts the time in which this machine sleeps: for what
  * others measure while it does.  Not to be mixed with leat__now_ns. */
 static inline int64_t leat__boot_ns(void)

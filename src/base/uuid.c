@@ -107,6 +107,14 @@ leat_code leat__uuid7_next(leat__uuid7_gen *g, leat__uuid *id, leat_error *err)
     return rc;
 }
 
+int64_t leat__uuid7_ms(const leat__uuid *id)
+{
+    int64_t ms = 0;
+    for (int i = 0; i < 6; i++)
+        ms = ms << 8 | id->b[i];
+    return ms;
+}
+
 /* Four bytes as eight digits, all at once: each nibble gets a byte, and those
  * above 9 carry into bit 4 when 6 is added, which moves them to the letters. */
 static void hex8(char *out, const uint8_t *p)
@@ -135,4 +143,34 @@ void leat__uuid_format(const leat__uuid *id, char out[LEAT__UUID_TEXT + 1])
     memcpy(out + 24, hex + 20, 12);
     out[8] = out[13] = out[18] = out[23] = '-';
     out[36] = '\0';
+}
+
+/* 0..15, or -1. */
+static int nibble(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool dash_before(int byte)
+{
+    return byte == 4 || byte == 6 || byte == 8 || byte == 10;
+}
+
+bool leat__uuid_parse(leat_bytes text, leat__uuid *id)
+{
+    const char *s = text.p;
+    if (text.n != LEAT__UUID_TEXT)
+        return false;
+    for (int i = 0; i < 16; i++, s += 2) {
+        if (dash_before(i) && *s++ != '-')
+            return false;
+        int hi = nibble(s[0]), lo = nibble(s[1]);
+        if (hi < 0 || lo < 0)
+            return false;
+        id->b[i] = (uint8_t)(hi << 4 | lo);
+    }
+    return true;
 }

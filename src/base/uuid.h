@@ -6,10 +6,7 @@
 
 #include "base/error.h"
 #include <leat/bytes.h>
-
-#include <endian.h>
 #include <pthread.h>
-#include <string.h>
 
 enum { LEAT__UUID_TEXT = 36, LEAT__UUID_POOL = 1024 };
 
@@ -41,14 +38,12 @@ leat_code leat__uuid7_next_locked(leat__uuid7_gen *g, leat__uuid *id,
                                   leat_error *err) LEAT_MUST_CHECK;
 
 /* When a version 7 was made, in milliseconds since 1970. */
-static inline int64_t leat__uuid7_ms(const leat__uuid *id)
-{
-    uint64_t word;
-    memcpy(&word, id->b, sizeof word);
-    return (int64_t)(be64toh(word) >> 16);
-}
+int64_t leat__uuid7_ms(const leat__uuid *id);
 
 /* "0190a6e0-...": lower case, LEAT__UUID_TEXT characters and a zero. */
 void leat__uuid_format(const leat__uuid *id, char out[LEAT__UUID_TEXT + 1]);
+
+/* Either case; false: not a UUID. */
+bool leat__uuid_parse(leat_bytes text, leat__uuid *id);
 
 #endif

@@ -35,6 +35,11 @@ void leat_queue_batch_free(leat_queue_batch *b)
     leat__free(b);
 }
 
+leat_queue_batch *leat__batch_none(leat_error *err)
+{
+    return leat__zalloc(sizeof(leat_queue_batch), err);
+}
+
 void leat__batch_until(leat_queue_batch *b, int64_t deadline_ms)
 {
     for (size_t i = 0; i < b->n; i++)

@@ -25,6 +25,12 @@ static bool target_of(leat_queue *q, char name[LEAT_NAME_MAX + 1])
     return there;
 }
 
+bool leat__mover_wanted(leat_queue *q)
+{
+    char name[LEAT_NAME_MAX + 1];
+    return target_of(q, name);
+}
+
 /* The message with where it comes from added. */
 typedef struct letter {
     leat_header *headers;
@@ -134,35 +140,4 @@ bool leat__mover_step(leat_queue *q)
     size_t moved = n > 0 ? move_all(q, name, b) : 0;
     leat_queue_batch_free(b);
     return n == LOT && moved == n;
-}
-
-/* ---- now and then ------------------------------------------------------ */
-
-static void add_since(leat_counter *c, int64_t *seen, int64_t now)
-{
-    if (*seen >= 0 && now > *seen)
-        leat_counter_add(c, (uint64_t)(now - *seen));
-    *seen = now;
-}
-
-static void read_gauges(leat_queue *q)
-{
-    leat_queue_stats s;
-    if (!q->opts.metrics || leat_queue_stats_get(q, &s, NULL) != LEAT_OK)
-        return;
-    leat_gauge_set(q->meters.visible, s.visible);
-    leat_gauge_set(q->meters.in_flight, s.in_flight);
-    leat_gauge_set(q->meters.delayed, s.delayed);
-    leat_gauge_set(q->meters.letters, s.dead);
-    leat_gauge_set(q->meters.oldest, s.oldest_ms < 0 ? 0 : s.oldest_ms / 1000);
-    add_since(q->meters.requeued, &q->requeued_seen, s.requeued);
-    add_since(q->meters.dead, &q->dead_seen, s.to_dead);
-}
-
-void leat__queue_tend(leat_queue *q, bool gauges)
-{
-    for (int i = 0; i < LEAT__QUEUE_LOT && leat__mover_step(q); i++)
-        continue;
-    if (gauges)
-        read_gauges(q);
 }

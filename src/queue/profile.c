@@ -2,10 +2,8 @@
  * profile.c: leat's own queues, and finding a profile.
  */
 #include "queue/profile.h"
-#include "base/fork.h"
 #include "base/system.h"
 #include "queue/pack.h"
-#include "queue/queue.h"
 
 enum { FLOOR_MS = 5000 }; /* see lua/send.lua, too */
 
@@ -96,27 +94,3 @@ const queue_profile leat__queue_native = {
     .drop = &leat__script_queue_drop,
     .stats = &leat__script_queue_stats,
 };
-
-/* ---- what a handle may do --------------------------------------------- */
-
-leat_code leat__queue_own(const leat_queue *q, leat_error *err)
-{
-    if (q->forks == leat__fork_count())
-        return LEAT_OK;
-    return leat__fail(err, LEAT_EFORK,
-                      "queue '%s' belongs to the parent process, open a client "
-                      "and the queue after fork",
-                      q->name);
-}
-
-leat_code leat__queue_whole(const leat_queue *q, leat_error *err)
-{
-    if (!q->apart)
-        return LEAT_OK;
-    return leat__fail(err, LEAT_ENOTSUP,
-                      "queue '%s': its keys are in different slots of the "
-                      "cluster, so that it can only be sent to, received from "
-                      "and acknowledged; a hash tag keeps them together: "
-                      "'{%s}'",
-                      q->name, q->name);
-}

@@ -457,10 +457,10 @@ leat_queue *leat_queue_open(leat_client *c, const char *name,
         check_dead_queue(name, o.dead_queue, err) != LEAT_OK)
         return NULL;
     leat_queue *q = queue_new(c, name, &o, err);
-    if (q && (check_apart(q, &o, err) != LEAT_OK ||
-              find_or_make(q, &o, err) != LEAT_OK ||
-              (!o.no_reaper && !q->apart &&
-               leat__reaper_join(q, leat__queue_tend, err) != LEAT_OK))) {
+    if (q &&
+        (check_apart(q, &o, err) != LEAT_OK ||
+         find_or_make(q, &o, err) != LEAT_OK ||
+         (!o.no_reaper && !q->apart && leat__reaper_join(q, err) != LEAT_OK))) {
         leat_queue_close(q);
         return NULL;
     }
@@ -548,6 +548,16 @@ void leat_queue_close(leat_queue *q)
     leat__free(q);
     leat__client_drop(events, LEAT__A_QUEUE);
     leat__client_drop(c, LEAT__A_QUEUE);
+}
+
+leat_code leat__queue_own(const leat_queue *q, leat_error *err)
+{
+    if (q->forks == leat__fork_count())
+        return LEAT_OK;
+    return leat__fail(err, LEAT_EFORK,
+                      "queue '%s' belongs to the parent process, open a client "
+                      "and the queue after fork",
+                      q->name);
 }
 
 const char *leat_queue_name(const leat_queue *q)

@@ -214,6 +214,7 @@ leat_queue_batch *leat__batch_read(const leat_reply *r, bool fifo,
 leat_queue_batch *leat__batch_read_as(const queue_profile *p,
                                       const leat_reply *r, bool fifo, bool dead,
                                       leat_error *err);
+leat_queue_batch *leat__batch_none(leat_error *err);
 
 /* Of n receipts and values, each behind the other. */
 leat_queue_batch *leat__batch_of(const queue_profile *p,
@@ -296,9 +297,7 @@ void leat__holder_close(leat_queue *q);
 /* ---- reaper.c --------------------------------------------------------- */
 
 /* Have what expires given back until it leaves. */
-leat_code leat__reaper_join(leat_queue *q,
-                            void (*tend)(leat_queue *q, bool gauges),
-                            leat_error *err);
+leat_code leat__reaper_join(leat_queue *q, leat_error *err);
 void leat__reaper_leave(leat_queue *q);
 
 /* Something of this queue is due in ms. */
@@ -309,9 +308,7 @@ void leat__reaper_tell(leat_queue *q, int64_t ms);
 /* Move some dead letters to the other queue, if there is one.  True: there may
  * be more. */
 bool leat__mover_step(leat_queue *q);
-
-/* What a queue needs now and then: its letters moved, its gauges read. */
-void leat__queue_tend(leat_queue *q, bool gauges);
+bool leat__mover_wanted(leat_queue *q);
 
 /* ---- tell.c ----------------------------------------------------------- */
 

@@ -63,7 +63,6 @@ typedef struct reap_shard {
 struct leat__reaper {
     leat_client *client;
     int users; /* under the client's lock */
-    void (*tend)(leat_queue *q, bool gauges);
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -327,6 +326,37 @@ static void tell_locked(leat__reaper *r, turn *t)
 
 /* ---- what else is done for a queue ------------------------------------ */
 
+static void add_since(leat_counter *c, int64_t *seen, int64_t now)
+{
+    if (*seen >= 0 && now > *seen)
+        leat_counter_add(c, (uint64_t)(now - *seen));
+    *seen = now;
+}
+
+static void read_gauges(leat_queue *q)
+{
+    leat_queue_stats s;
+    if (!q->opts.metrics || leat_queue_stats_get(q, &s, NULL) != LEAT_OK)
+        return;
+    leat_gauge_set(q->meters.visible, s.visible);
+    leat_gauge_set(q->meters.in_flight, s.in_flight);
+    leat_gauge_set(q->meters.delayed, s.delayed);
+    leat_gauge_set(q->meters.letters, s.dead);
+    leat_gauge_set(q->meters.oldest, s.oldest_ms < 0 ? 0 : s.oldest_ms / 1000);
+    add_since(q->meters.requeued, &q->requeued_seen, s.requeued);
+    add_since(q->meters.dead, &q->dead_seen, s.to_dead);
+}
+
+static void care_for_locked(leat__reaper *r, leat_queue *q, bool gauges)
+{
+    pin_locked(r, q);
+    for (int i = 0; i < LIMIT && leat__mover_step(q); i++)
+        continue;
+    if (gauges)
+        read_gauges(q);
+    unpin(r);
+}
+
 /* Each queue moves to the end as it is served, so that those that leave or join
  * meanwhile do not matter. */
 static void care_locked(leat__reaper *r, int64_t now)
@@ -344,9 +374,8 @@ static void care_locked(leat__reaper *r, int64_t now)
             return;
         leat__list_push(&r->queues, k);
         leat_queue *q = LEAT__ITEM(k, leat_queue, reaped);
-        pin_locked(r, q);
-        r->tend(q, gauges);
-        unpin(r);
+        if (q->opts.metrics || leat__mover_wanted(q))
+            care_for_locked(r, q, gauges);
     }
 }
 
@@ -403,9 +432,7 @@ static void reaper_free(leat__reaper *r)
     leat__free(r);
 }
 
-static leat__reaper *reaper_open(leat_client *c,
-                                 void (*tend)(leat_queue *q, bool gauges),
-                                 leat_error *err)
+static leat__reaper *reaper_open(leat_client *c, leat_error *err)
 {
     unsigned char b[8];
     leat__reaper *r = leat__zalloc(sizeof *r, err);
@@ -419,7 +446,6 @@ static leat__reaper *reaper_open(leat_client *c,
     for (size_t i = 0; i < sizeof b; i++)
         snprintf(r->nonce + 2 * i, 3, "%02x", b[i]);
     r->client = c;
-    r->tend = tend;
     pthread_mutex_init(&r->lock, NULL);
     leat__list_init(&r->shards);
     leat__list_init(&r->queues);
@@ -458,15 +484,13 @@ static leat_code add_locked(leat__reaper *r, leat_queue *q, leat_error *err)
 }
 
 /* A reaper lives as long as it has queues; the client's lock counts them. */
-leat_code leat__reaper_join(leat_queue *q,
-                            void (*tend)(leat_queue *q, bool gauges),
-                            leat_error *err)
+leat_code leat__reaper_join(leat_queue *q, leat_error *err)
 {
     leat_client *c = q->client;
     pthread_mutex_lock(&c->lock);
-    if (!c->shared[LEAT__A_QUEUE])
-        c->shared[LEAT__A_QUEUE] = reaper_open(c, tend, err);
-    leat__reaper *r = c->shared[LEAT__A_QUEUE];
+    if (!c->reaper)
+        c->reaper = reaper_open(c, err);
+    leat__reaper *r = c->reaper;
     if (r)
         r->users++;
     pthread_mutex_unlock(&c->lock);
@@ -543,7 +567,7 @@ void leat__reaper_leave(leat_queue *q)
     pthread_mutex_lock(&c->lock);
     bool last = --r->users == 0;
     if (last)
-        c->shared[LEAT__A_QUEUE] = NULL;
+        c->reaper = NULL;
     pthread_mutex_unlock(&c->lock);
     if (last)
         end(r);

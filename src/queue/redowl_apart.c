@@ -30,6 +30,18 @@
 
 enum { REAP = 100, LOST_RACES = 20, RECEIPT = 33 };
 
+leat_code leat__queue_whole(const leat_queue *q, leat_error *err)
+{
+    if (!q->apart)
+        return LEAT_OK;
+    return leat__fail(err, LEAT_ENOTSUP,
+                      "queue '%s': its keys are in different slots of the "
+                      "cluster, so that it can only be sent to, received from "
+                      "and acknowledged; a hash tag keeps them together: "
+                      "'{%s}'",
+                      q->name, q->name);
+}
+
 /* ---- commands --------------------------------------------------------- */
 
 static void key_of(const leat_queue *q, leat__key *k, const char *what)

@@ -9,7 +9,7 @@
  */
 #include "base/system.h"
 #include "queue/queue.h"
-#include "redis/conn.h"
+#include "redis/bundle.h"
 
 static leat_code add_text(leat__buf *to, const leat_reply *r, leat_error *err)
 {
@@ -67,13 +67,21 @@ leat_bytes leat__told_of_one(leat_bytes told, leat_bytes *queue)
     return leat_mem(told.p, end);
 }
 
+static void ignore(void *arg, const leat_reply *r, const leat_error *e)
+{
+    (void)arg;
+    (void)r;
+    (void)e;
+}
+
 static leat_code publish(leat_conn *conn, const leat__key *channel,
                          leat_bytes event)
 {
     leat_bytes to = leat__key_bytes(channel);
     const leat_bytes argv[] = { leat_str("PUBLISH"), to, event };
-    const leat_send_opts o = { .fn = leat__reply_ignore };
-    return conn->ops->send_to(conn, to, argv, 3, &o, NULL);
+    const leat_send_opts o = { .fn = ignore };
+    return conn->bundle ? leat__bundle_send_to(conn, to, argv, 3, &o, NULL)
+                        : leat_conn_send(conn, argv, 3, &o, NULL);
 }
 
 static leat_code publish_all(leat_conn *conn, const queue_profile *p,

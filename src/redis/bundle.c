@@ -29,6 +29,13 @@ enum { REDIRECTS = 5, AUTO_FLUSH = 32 * 1024 };
 
 static const char asking[] = "*1\r\n$6\r\nASKING\r\n";
 
+static void ignore(void *arg, const leat_reply *r, const leat_error *e)
+{
+    (void)arg;
+    (void)r;
+    (void)e;
+}
+
 static void on_answer(void *arg, const leat_reply *r, const leat_error *e);
 
 /* ---- queueing --------------------------------------------------------- */
@@ -90,8 +97,7 @@ static leat_code queue(leat__child *child, leat__routed *k, leat_error *err)
         return LEAT_ENOMEM;
     if (k->asking) {
         memcpy(p, asking, sizeof asking - 1);
-        leat__conn_push(c, sizeof asking - 1,
-                        &(leat__pending){ .fn = leat__reply_ignore });
+        leat__conn_push(c, sizeof asking - 1, &(leat__pending){ .fn = ignore });
         p += sizeof asking - 1;
     }
     char *end = put_call(p, k);

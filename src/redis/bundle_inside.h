@@ -84,22 +84,7 @@ typedef struct leat__bundle {
     bool impatient, ended;
 } leat__bundle;
 
-/* bundle.c.  Is it usable here?  And, with room: reads answers when the window
- * is full. */
-leat_code leat__bundle_own(const leat_conn *c, leat_error *err);
-leat_code leat__bundle_ready(leat_conn *c, leat_error *err);
-leat_code leat__bundle_send(leat_conn *c, const leat_bytes *argv, size_t n,
-                            const leat_send_opts *opts, leat_error *err);
-leat_code leat__bundle_send_to(leat_conn *c, leat_bytes key,
-                               const leat_bytes *argv, size_t n,
-                               const leat_send_opts *opts, leat_error *err);
-leat_code leat__bundle_prove(leat_conn *c, leat_bytes key,
-                             const leat_bytes *argv, size_t n,
-                             const leat_send_opts *opts, leat_error *err);
-leat_code leat__bundle_script(leat_conn *c, const leat__script *s,
-                              const leat_bytes *keys, size_t nkeys,
-                              const leat_bytes *args, size_t nargs,
-                              const leat_send_opts *opts, leat_error *err);
+/* bundle.c */
 void leat__routed_end(leat__routed *k, const leat_reply *r,
                       const leat_error *e);
 leat_code leat__routed_launch(leat__routed *k, leat__child *child,
@@ -111,8 +96,6 @@ void leat__bundle_reroute(leat__child *child);
 void leat__bundle_doom(leat__bundle *b); /* tell the doomed */
 
 /* bundle_io.c */
-leat_code leat__bundle_take(leat_conn *c, leat_error *err);
-leat_code leat__bundle_await(leat_conn *c, size_t in_flight, leat_error *err);
 leat__child *leat__bundle_child(leat__bundle *b, const leat__address *at,
                                 leat_error *err);
 void leat__bundle_sync(leat__bundle *b);
@@ -128,18 +111,7 @@ void leat__bundle_unkeep(leat__bundle *b);
 void leat__bundle_stir(leat__bundle *b); /* whoever polls it wakes up */
 leat_code leat__child_absent(const leat__child *child, leat_error *err);
 
-/* bundle_pin.c: transactions and subscriptions belong to one child. */
-leat_code leat__bundle_watch(leat_conn *c, const leat_bytes *keys, size_t n,
-                             leat_error *err);
-leat_code leat__bundle_multi(leat_conn *c, leat_error *err);
-leat_code leat__bundle_exec(leat_conn *c, leat_error *err);
-leat_code leat__bundle_discard(leat_conn *c, leat_error *err);
-leat_code leat__bundle_subscribe(leat_conn *c, bool pattern, bool on,
-                                 const leat_bytes *names, size_t n,
-                                 leat_error *err);
-leat_code leat__bundle_listen(leat_conn *c, int64_t wait_ms, leat_error *err);
-
-/* A command inside a transaction. */
+/* bundle_pin.c: a command inside a transaction. */
 leat_code leat__bundle_pinned(leat__bundle *b, int slot, leat_bytes key,
                               leat_error *err);
 

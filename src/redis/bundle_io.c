@@ -394,7 +394,7 @@ static void overdue(leat__bundle *b)
     }
 }
 
-static int64_t bundle_deadline(const leat_conn *c)
+int64_t leat__bundle_deadline(const leat_conn *c)
 {
     const leat__bundle *b = c->bundle;
     int64_t at = INT64_MAX;
@@ -422,7 +422,7 @@ leat_code leat__bundle_round(leat__bundle *b, int64_t until_ns, leat_error *err)
 {
     leat__bundle_sync(b);
     write_all(b);
-    int64_t deadline = bundle_deadline(b->conn);
+    int64_t deadline = leat__bundle_deadline(b->conn);
     if (until_ns < deadline)
         deadline = until_ns;
     int64_t left = deadline == INT64_MAX ? -1 : deadline - leat__now_ns();
@@ -455,7 +455,7 @@ leat_code leat__child_connected(leat__bundle *b, leat__child *child,
 
 /* ---- what a connection does ------------------------------------------- */
 
-static leat_code bundle_begin(leat_conn *c, leat_error *err)
+leat_code leat__bundle_begin(leat_conn *c, leat_error *err)
 {
     leat_code rc = leat__bundle_own(c, err);
     if (rc == LEAT_OK)
@@ -468,14 +468,14 @@ static leat_code crippled(leat_conn *c, const leat_error *e, leat_error *err)
 {
     if (err)
         *err = *e;
-    return leat__conn_break(c, e);
+    return leat__bundle_break(c, e);
 }
 
 leat_code leat__bundle_await(leat_conn *c, size_t in_flight, leat_error *err)
 {
     leat_error e;
     leat__bundle *b = c->bundle;
-    leat_code rc = bundle_begin(c, err);
+    leat_code rc = leat__bundle_begin(c, err);
     if (rc != LEAT_OK)
         return rc;
     write_all(b);
@@ -485,7 +485,7 @@ leat_code leat__bundle_await(leat_conn *c, size_t in_flight, leat_error *err)
     return LEAT_OK;
 }
 
-static void bundle_finish(leat_conn *c, const leat__call *call)
+void leat__bundle_finish(leat_conn *c, const leat__call *call)
 {
     leat_error e;
     while (!call->reply && call->err.code == LEAT_OK)
@@ -503,11 +503,11 @@ static bool unwritten(const leat__bundle *b)
 
 /* What is queued for a node that is not connected yet is not waited for; and
  * an impatient one does not wait for a node that takes no more. */
-static leat_code bundle_flush(leat_conn *c, leat_error *err)
+leat_code leat__bundle_flush(leat_conn *c, leat_error *err)
 {
     leat_error e;
     leat__bundle *b = c->bundle;
-    leat_code rc = bundle_begin(c, err);
+    leat_code rc = leat__bundle_begin(c, err);
     if (rc != LEAT_OK)
         return rc;
     leat__bundle_sync(b);
@@ -521,7 +521,7 @@ static leat_code bundle_flush(leat_conn *c, leat_error *err)
 leat_code leat__bundle_take(leat_conn *c, leat_error *err)
 {
     leat__bundle *b = c->bundle;
-    leat_code rc = bundle_begin(c, err);
+    leat_code rc = leat__bundle_begin(c, err);
     if (rc != LEAT_OK)
         return rc;
     leat__bundle_sync(b);
@@ -531,7 +531,7 @@ leat_code leat__bundle_take(leat_conn *c, leat_error *err)
     return LEAT_OK;
 }
 
-static leat_code bundle_expire(leat_conn *c, leat_error *err)
+leat_code leat__bundle_expire(leat_conn *c, leat_error *err)
 {
     leat_code rc = leat__bundle_own(c, err);
     if (rc == LEAT_OK) {
@@ -541,7 +541,7 @@ static leat_code bundle_expire(leat_conn *c, leat_error *err)
     return rc;
 }
 
-static void bundle_write_early(leat_conn *c)
+void leat__bundle_write_early(leat_conn *c)
 {
     leat__bundle *b = c->bundle;
     if (leat__bundle_own(c, NULL) != LEAT_OK)
@@ -551,7 +551,7 @@ static void bundle_write_early(leat_conn *c)
             leat__conn_write_early(b->children[i]->conn);
 }
 
-static int bundle_fd(const leat_conn *c)
+int leat__bundle_fd(const leat_conn *c)
 {
     return c->bundle->ended ? -1 : c->bundle->epoll;
 }
@@ -564,7 +564,7 @@ void leat__conn_impatient(leat_conn *c)
 
 /* ---- life ------------------------------------------------------------- */
 
-static bool bundle_clean(const leat_conn *c)
+bool leat__bundle_clean(const leat_conn *c)
 {
     const leat__bundle *b = c->bundle;
     return !b->ended && leat__conn_waiting(c) == 0 && !c->in_tx && !b->pin &&
@@ -573,10 +573,10 @@ static bool bundle_clean(const leat_conn *c)
 
 /* Whatever can be read from an idle child is its end, or a reply that belongs
  * to nobody. */
-static bool bundle_sound(leat_conn *c)
+bool leat__bundle_sound(leat_conn *c)
 {
     leat__bundle *b = c->bundle;
-    if (!bundle_clean(c))
+    if (!leat__bundle_clean(c))
         return false;
     leat__bundle_unkeep(b);
     for (uint32_t i = 0; i < b->count; i++) {
@@ -593,7 +593,7 @@ static bool bundle_sound(leat_conn *c)
     return true;
 }
 
-static leat_code bundle_break(leat_conn *c, const leat_error *cause)
+leat_code leat__bundle_break(leat_conn *c, const leat_error *cause)
 {
     leat_error e;
     leat__bundle *b = c->bundle;
@@ -624,14 +624,14 @@ static void child_free(leat__child *child, bool ours)
     leat__free(child);
 }
 
-static void bundle_free(leat_conn *c)
+void leat__bundle_free(leat_conn *c)
 {
     leat_error e;
     leat__bundle *b = c->bundle;
     bool ours = c->forks == leat__fork_count();
     leat__fail(&e, LEAT_ECLOSED, "the connection was closed");
     if (ours)
-        bundle_break(c, &e);
+        leat__bundle_break(c, &e);
     for (uint32_t i = 0; i < b->count; i++)
         child_free(b->children[i], ours);
     if (b->epoll >= 0)
@@ -643,34 +643,6 @@ static void bundle_free(leat_conn *c)
     leat__free(b);
     leat__free(c);
 }
-
-static const leat__conn_ops bundle_ops = {
-    .free = bundle_free,
-    .clean = bundle_clean,
-    .sound = bundle_sound,
-    .end = bundle_break,
-    .fd = bundle_fd,
-    .ready = leat__bundle_ready,
-    .send = leat__bundle_send,
-    .send_to = leat__bundle_send_to,
-    .prove = leat__bundle_prove,
-    .script = leat__bundle_script,
-    .write_some = bundle_expire, /* it writes by itself */
-    .write_early = bundle_write_early,
-    .flush = bundle_flush,
-    .take = leat__bundle_take,
-    .await = leat__bundle_await,
-    .deadline = bundle_deadline,
-    .expire = bundle_expire,
-    .begin = bundle_begin,
-    .finish = bundle_finish,
-    .listen = leat__bundle_listen,
-    .watch = leat__bundle_watch,
-    .multi = leat__bundle_multi,
-    .exec = leat__bundle_exec,
-    .discard = leat__bundle_discard,
-    .subscribe = leat__bundle_subscribe,
-};
 
 static leat_code watch_events(leat__bundle *b, leat_error *err)
 {
@@ -691,7 +663,6 @@ static leat_conn *bundle_new(leat_client *client, leat_error *err)
         leat__free(c);
         return NULL;
     }
-    c->ops = &bundle_ops;
     c->bundle = b;
     c->forks = leat__fork_count();
     c->timeout_ms = client->opts.timeout_ms;
@@ -707,7 +678,7 @@ static leat_conn *bundle_new(leat_client *client, leat_error *err)
     leat__list_init(&b->doomed);
     b->slots = leat__calloc(LEAT__SLOTS, sizeof *b->slots, err);
     if (!b->slots || watch_events(b, err) != LEAT_OK) {
-        bundle_free(c);
+        leat__bundle_free(c);
         return NULL;
     }
     return c;
@@ -751,6 +722,6 @@ leat_conn *leat__bundle_open(leat_client *client, int64_t deadline_ns,
         leat__child_absent(b->children[0], err);
     else if (rc == LEAT_OK)
         leat__fail(err, LEAT_EBUSY, "no node of the cluster has a slot");
-    bundle_free(c);
+    leat__bundle_free(c);
     return NULL;
 }

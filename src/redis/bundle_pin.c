@@ -110,6 +110,8 @@ leat_code leat__bundle_watch(leat_conn *c, const leat_bytes *keys, size_t n,
 
 leat_code leat__bundle_multi(leat_conn *c, leat_error *err)
 {
+    if (c->in_tx)
+        return leat__fail(err, LEAT_EINVAL, "already inside a transaction");
     leat_code rc = leat__bundle_await(c, 0, err);
     if (rc == LEAT_OK && c->bundle->pin) {
         rc = still_pinned(c->bundle, err);

@@ -59,9 +59,7 @@ struct leat_client {
     int helpers;                 /* threads that need the client to live */
     int handles[LEAT__HANDLES_]; /* that were opened from it             */
     bool closed;                 /* by the user; closing: nothing is open */
-    /* What all handles of a kind share; theirs, under the lock. */
-    void *shared[LEAT__HANDLES_];
-    void (*destroy)(leat_client *c); /* once nothing needs it */
+    struct leat__reaper *reaper; /* of its open queues; theirs */
 
     leat__lines lines;             /* every connection that is open  */
     leat__sentinel *sentinel;      /* NULL: the URL names no service */
@@ -111,14 +109,6 @@ leat_code leat__client_own(const leat_client *c, leat_error *err);
 leat_code leat__client_hold(leat_client *c, leat_error *err);
 void leat__client_let_go(leat_client *c);
 
-/* Unlock it; and it is over where nobody needs it any more. */
-void leat__client_unlock(leat_client *c);
-
-/* Run fn(arg) on a thread of its own.  Until it returns the client lives, also
- * when it is closed meanwhile. */
-leat_code leat__client_spawn(leat_client *c, const char *name,
-                             void (*fn)(void *), void *arg, leat_error *err);
-
 /* handles.c: something is opened from the client, which is not over before that
  * is dropped.  LEAT_ECLOSED, and LEAT_EFORK in a forked child. */
 leat_code leat__client_keep(leat_client *c, leat__handle what, leat_error *err);
@@ -133,5 +123,8 @@ void leat__client_inherit(const leat_client *c, leat_logger *log,
  * the last connection that comes back. */
 void leat__client_ending_locked(leat_client *c);
 void leat__client_end(leat_client *c);
+
+/* Free what is left once nothing is lent. */
+void leat__client_destroy(leat_client *c);
 
 #endif

@@ -415,18 +415,16 @@ static bool recall(leat__cluster *k, uint64_t key, leat__address *to)
     return found;
 }
 
-/* A plain connection was refused with this text. */
-static void refused(const leat__home *h, const leat__address *by,
-                    leat_bytes text)
+void leat__cluster_refused(leat__cluster *k, const leat__address *by,
+                           uint64_t key, leat_bytes text)
 {
-    leat__cluster *k = h->cluster;
     leat__redirect to;
     if (!leat__redirect_read(&to, text, by))
         leat__cluster_doubt(k);
     else if (!to.ask)
         leat__cluster_moved(k, &to);
-    else if (h->key)
-        asked(k, h->key, &to.to);
+    else if (key)
+        asked(k, key, &to.to);
 }
 
 /* ---- connections ------------------------------------------------------ */
@@ -442,7 +440,7 @@ static leat_code settle(leat__cluster *k, leat_conn *conn,
     conn->home = leat__alloc(sizeof *conn->home, err);
     if (!conn->home)
         return LEAT_ENOMEM;
-    *conn->home = (leat__home){ .refused = refused, .cluster = k, .key = key };
+    *conn->home = (leat__home){ .cluster = k, .key = key };
     return LEAT_OK;
 }
 

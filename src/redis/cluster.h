@@ -43,6 +43,11 @@ void leat__cluster_doubt(leat__cluster *k);
 /* A node said who has a slot. */
 void leat__cluster_moved(leat__cluster *k, const leat__redirect *to);
 
+/* A plain connection was refused with this text; `key` is the hash of the key
+ * it was made for, 0: none. */
+void leat__cluster_refused(leat__cluster *k, const leat__address *by,
+                           uint64_t key, leat_bytes text);
+
 /* A connection to the master of this key, or where ASK has just pointed; to
  * any master; to this one.  All are made for keys: a replica is refused. */
 leat_conn *leat__cluster_dial_key(leat__cluster *k, leat_bytes key,

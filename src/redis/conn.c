@@ -19,6 +19,8 @@
 #include "base/fork.h"
 #include "base/mem.h"
 #include "base/system.h"
+#include "redis/bundle.h"
+#include "redis/cluster.h"
 #include "redis/server_error.h"
 
 #include <string.h>
@@ -55,7 +57,6 @@ leat_conn *leat__conn_new(leat__transport *t, const leat__conn_opts *opts,
         leat__free(c);
         return NULL;
     }
-    c->ops = &leat__plain_ops;
     c->forks = leat__fork_count();
     c->protocol = 2;
     c->born_ns = leat__now_ns();
@@ -65,8 +66,14 @@ leat_conn *leat__conn_new(leat__transport *t, const leat__conn_opts *opts,
     return c;
 }
 
-void leat__plain_free(leat_conn *c)
+void leat__conn_free(leat_conn *c)
 {
+    if (!c)
+        return;
+    if (c->bundle) {
+        leat__bundle_free(c);
+        return;
+    }
     leat_error e;
     leat__fail(&e, LEAT_ECLOSED, "the connection was closed");
     if (c->forks == leat__fork_count())
@@ -82,8 +89,10 @@ void leat__plain_free(leat_conn *c)
     leat__free(c);
 }
 
-bool leat__plain_clean(const leat_conn *c)
+bool leat__conn_clean(const leat_conn *c)
 {
+    if (c->bundle)
+        return leat__bundle_clean(c);
     return c->t && !c->stale && leat__conn_waiting(c) == 0 &&
            c->in_start == c->in_end && leat__outq_left(&c->out) == 0 &&
            !c->in_tx && c->tx_count == 0 && c->subscriptions == 0;
@@ -135,8 +144,10 @@ static bool exec_left(const leat_conn *c)
     return false;
 }
 
-leat_code leat__plain_break(leat_conn *c, const leat_error *cause)
+leat_code leat__conn_break(leat_conn *c, const leat_error *cause)
 {
+    if (c->bundle)
+        return leat__bundle_break(c, cause);
     if (!c->t)
         return cause->code;
     /* Before it is closed: where a forked child has the socket too, it would
@@ -156,6 +167,13 @@ leat_code leat__plain_break(leat_conn *c, const leat_error *cause)
     return c->why.code;
 }
 
+static void ignore(void *arg, const leat_reply *r, const leat_error *e)
+{
+    (void)arg;
+    (void)r;
+    (void)e;
+}
+
 /* Before MULTI it holds until EXEC. */
 leat_code leat__conn_ask(leat_conn *c, leat_error *err)
 {
@@ -166,9 +184,27 @@ leat_code leat__conn_ask(leat_conn *c, leat_error *err)
     if (!p)
         return LEAT_ENOMEM;
     memcpy(p, text, sizeof text - 1);
-    leat__conn_push(c, sizeof text - 1,
-                    &(leat__pending){ .fn = leat__reply_ignore });
+    leat__conn_push(c, sizeof text - 1, &(leat__pending){ .fn = ignore });
     return LEAT_OK;
+}
+
+static leat_code make_ready(leat_conn *c, leat_error *err)
+{
+    if (c->bundle)
+        return leat__bundle_ready(c, err);
+    if (!c->t)
+        return leat__fail(err, LEAT_ECONN, "the connection was lost: %s",
+                          c->why.msg);
+
+    /* Read until half is free: the server works on the rest meanwhile. */
+    return leat__conn_await(c, c->window / 2, err);
+}
+
+leat_code leat__conn_ready(leat_conn *c, leat_error *err)
+{
+    if (c->t && leat__conn_waiting(c) + c->asking < c->window)
+        return LEAT_OK;
+    return make_ready(c, err);
 }
 
 leat_code leat__conn_command_size(const leat_bytes *argv, size_t n,
@@ -192,14 +228,18 @@ void leat__conn_push(leat_conn *c, size_t size, const leat__pending *p)
 
 bool leat__conn_roomy(const leat_conn *c)
 {
-    return !c->in_tx && leat__conn_waiting(c) + 1 < c->window / 2 &&
-           leat__outq_left(&c->out) < AUTO_FLUSH / 2 && leat_conn_fd(c) >= 0;
+    if (c->bundle)
+        return !c->in_tx && leat__conn_waiting(c) + 1 < c->window / 2;
+    return c->t && !c->in_tx && leat__conn_waiting(c) + 1 < c->window / 2 &&
+           leat__outq_left(&c->out) < AUTO_FLUSH / 2;
 }
 
-leat_code leat__plain_send(leat_conn *c, const leat_bytes *argv, size_t n,
-                           const leat_send_opts *opts, leat_error *err)
+leat_code leat_conn_send(leat_conn *c, const leat_bytes *argv, size_t n,
+                         const leat_send_opts *opts, leat_error *err)
 {
     size_t size;
+    if (c->bundle)
+        return leat__bundle_send(c, argv, n, opts, err);
     leat_code rc = leat__conn_command_size(argv, n, &size, err);
     if (rc == LEAT_OK)
         rc = leat__conn_ready(c, err);
@@ -241,7 +281,8 @@ void leat__conn_refused(leat_conn *c, leat_bytes text, const leat_error *e)
     if (elsewhere)
         c->stale = true; /* another server has it: not to be lent again */
     if (c->home && (elsewhere || leat__server_error_is(text, "CLUSTERDOWN")))
-        c->home->refused(c->home, &c->line.at, text);
+        leat__cluster_refused(c->home->cluster, &c->line.at, c->home->key,
+                              text);
 }
 
 /* An ordinary command's answer.  A script the server has forgotten is sent
@@ -291,4 +332,16 @@ leat_code leat__conn_answer(leat_conn *c, const leat_reply *r)
     else
         answer_plain(c, &here, r);
     return c->t ? LEAT_OK : c->why.code;
+}
+
+int leat_conn_fd(const leat_conn *c)
+{
+    if (c->bundle)
+        return leat__bundle_fd(c);
+    return c->t ? c->t->fd : -1;
+}
+
+size_t leat_conn_in_flight(const leat_conn *c)
+{
+    return leat__conn_waiting(c);
 }

@@ -45,64 +45,12 @@ typedef struct leat__proof {
 
 /* Of a connection to a node of a cluster: whom its redirects are told. */
 typedef struct leat__home {
-    void (*refused)(const struct leat__home *h, const leat__address *by,
-                    leat_bytes text);
     struct leat__cluster *cluster;
     uint64_t key; /* the hash of the key it was made for; 0: none */
     int epoll;    /* of the bundle it belongs to; 0: none         */
 } leat__home;
 
-struct leat__script;
-struct leat__call;
-
-/* What a connection does.  One table for a socket, conn_io.c, and one for a
- * whole cluster, bundle_io.c.  What has a function of leat_conn or leat__conn
- * promises what is said there. */
-typedef struct leat__conn_ops {
-    void (*free)(leat_conn *c);
-    bool (*clean)(const leat_conn *c);
-    bool (*sound)(leat_conn *c); /* clean, and idle ones have not died */
-    leat_code (*end)(leat_conn *c, const leat_error *cause); /* break */
-    int (*fd)(const leat_conn *c);
-    leat_code (*ready)(leat_conn *c, leat_error *err);
-    leat_code (*send)(leat_conn *c, const leat_bytes *argv, size_t n,
-                      const leat_send_opts *opts, leat_error *err);
-    /* A command without keys, to the node that has this one; not in a
-     * transaction. */
-    leat_code (*send_to)(leat_conn *c, leat_bytes key, const leat_bytes *argv,
-                         size_t n, const leat_send_opts *opts, leat_error *err);
-    /* A proof (proof.h): to the node that has this key, over the connection
-     * that the slot's commands were answered on.  Where they came over several,
-     * or over one that is gone, fn is told with LEAT_EUNKNOWN and without a
-     * reply. */
-    leat_code (*prove)(leat_conn *c, leat_bytes key, const leat_bytes *argv,
-                       size_t n, const leat_send_opts *opts, leat_error *err);
-    leat_code (*script)(leat_conn *c, const struct leat__script *s,
-                        const leat_bytes *keys, size_t nkeys,
-                        const leat_bytes *args, size_t nargs,
-                        const leat_send_opts *opts, leat_error *err);
-    leat_code (*write_some)(leat_conn *c, leat_error *err);
-    void (*write_early)(leat_conn *c);
-    leat_code (*flush)(leat_conn *c, leat_error *err);
-    leat_code (*take)(leat_conn *c, leat_error *err);
-    leat_code (*await)(leat_conn *c, size_t in_flight, leat_error *err);
-    int64_t (*deadline)(const leat_conn *c);
-    leat_code (*expire)(leat_conn *c, leat_error *err);
-    /* Forget the reply that was kept; wait until this very call is answered. */
-    leat_code (*begin)(leat_conn *c, leat_error *err);
-    void (*finish)(leat_conn *c, const struct leat__call *call);
-    leat_code (*listen)(leat_conn *c, int64_t wait_ms, leat_error *err);
-    leat_code (*watch)(leat_conn *c, const leat_bytes *keys, size_t n,
-                       leat_error *err);
-    leat_code (*multi)(leat_conn *c, leat_error *err);
-    leat_code (*exec)(leat_conn *c, leat_error *err);
-    leat_code (*discard)(leat_conn *c, leat_error *err);
-    leat_code (*subscribe)(leat_conn *c, bool pattern, bool on,
-                           const leat_bytes *names, size_t n, leat_error *err);
-} leat__conn_ops;
-
 struct leat_conn {
-    const leat__conn_ops *ops;
     leat__transport *t; /* NULL: broken, `why` says why                 */
     struct leat__bundle *bundle; /* leads to a whole cluster; t is NULL  */
     leat__home *home;            /* leads to a node of one               */
@@ -155,21 +103,15 @@ typedef struct leat__conn_opts {
 /* A connection over t, which it takes on success. */
 leat_conn *leat__conn_new(leat__transport *t, const leat__conn_opts *opts,
                           leat_error *err);
-void leat__conn_free(leat_conn *c); /* NULL is accepted */
+void leat__conn_free(leat_conn *c);
 
 /* Give up: close the socket and tell every waiting command what is known of
  * it.  cause says why; returns its code. */
-static inline leat_code leat__conn_break(leat_conn *c, const leat_error *cause)
-{
-    return c->ops->end(c, cause);
-}
+leat_code leat__conn_break(leat_conn *c, const leat_error *cause);
 
 /* May it be lent again?  Sound, nothing in flight, nothing unread, no
  * transaction, no subscription. */
-static inline bool leat__conn_clean(const leat_conn *c)
-{
-    return c->ops->clean(c);
-}
+bool leat__conn_clean(const leat_conn *c);
 
 /* One reply has been decoded: give it to whom it belongs.  LEAT_OK, or the
  * connection is broken. */
@@ -194,12 +136,12 @@ void leat__conn_refused(leat_conn *c, leat_bytes text, const leat_error *e);
  * pushes commands by itself; leat_conn_send does it. */
 leat_code leat__conn_ask(leat_conn *c, leat_error *err);
 
+/* Refuse early: broken, forked, or no room in the window after reading. */
+leat_code leat__conn_ready(leat_conn *c, leat_error *err);
+
 /* Tell a command without an answer, or with one, how it ended. */
 void leat__conn_tell(leat_conn *c, leat_reply_fn *fn, void *arg,
                      const leat_reply *r, const leat_error *e);
-
-/* For a command whose outcome nobody needs. */
-void leat__reply_ignore(void *arg, const leat_reply *r, const leat_error *e);
 
 /* A server looks ten times a second who has waited long enough. */
 enum { LEAT__BLOCK_SLACK_MS = 200 };
@@ -216,26 +158,13 @@ static inline uint32_t leat__conn_waiting(const leat_conn *c)
     return c->tail - c->head;
 }
 
-/* Refuse early: broken, forked, or no room in the window after reading. */
-static inline leat_code leat__conn_ready(leat_conn *c, leat_error *err)
-{
-    if (c->t && leat__conn_waiting(c) + c->asking < c->window)
-        return LEAT_OK;
-    return c->ops->ready(c, err);
-}
-
 /* Reads without a look at deadlines and at other connections: poll tells again
  * of what is left. */
 enum { LEAT__READS_AT_ONCE = 64 };
 
-/* Write without blocking. */
-static inline leat_code leat__conn_write_some(leat_conn *c, leat_error *err)
-{
-    return c->ops->write_some(c, err);
-}
-
-/* Read once from its socket, with `wait` for a moment: *got is false when
- * there was nothing to read. */
+/* Write without blocking; and read once, with `wait` for a moment: *got is
+ * false when there was nothing to read. */
+leat_code leat__conn_write_some(leat_conn *c, leat_error *err);
 leat_code leat__conn_read_some(leat_conn *c, bool wait, bool *got,
                                leat_error *err);
 
@@ -245,30 +174,16 @@ bool leat__conn_roomy(const leat_conn *c);
 
 /* Write what can be written, from inside a callback: whatever happens, the
  * reply stays.  A failure is found again by the next flush. */
-static inline void leat__conn_write_early(leat_conn *c)
-{
-    c->ops->write_early(c);
-}
+void leat__conn_write_early(leat_conn *c);
 
 /* Flush, and read until at most in_flight commands wait. */
-static inline leat_code leat__conn_await(leat_conn *c, size_t in_flight,
-                                         leat_error *err)
-{
-    return c->ops->await(c, in_flight, err);
-}
+leat_code leat__conn_await(leat_conn *c, size_t in_flight, leat_error *err);
 
 /* When the answer that comes next must be there; INT64_MAX: none is awaited.
  * For callers that poll by themselves: expire breaks the connection once it
  * has passed. */
-static inline int64_t leat__conn_deadline(const leat_conn *c)
-{
-    return c->ops->deadline(c);
-}
-
-static inline leat_code leat__conn_expire(leat_conn *c, leat_error *err)
-{
-    return c->ops->expire(c, err);
-}
+int64_t leat__conn_deadline(const leat_conn *c);
+leat_code leat__conn_expire(leat_conn *c, leat_error *err);
 
 /* Hand over what has been received. */
 leat_code leat__conn_process(leat_conn *c, leat_error *err);
@@ -305,25 +220,5 @@ void leat__tx_queued(leat_conn *c, const leat__pending *p, const leat_reply *r);
 
 /* Is r a pushed message or a confirmation?  If so it is dealt with. */
 bool leat__pubsub_take(leat_conn *c, const leat_reply *r);
-
-/* The table for a socket, and what of it is not in conn_io.c. */
-extern const leat__conn_ops leat__plain_ops;
-void leat__plain_free(leat_conn *c);
-bool leat__plain_clean(const leat_conn *c);
-leat_code leat__plain_break(leat_conn *c, const leat_error *cause);
-leat_code leat__plain_send(leat_conn *c, const leat_bytes *argv, size_t n,
-                           const leat_send_opts *opts, leat_error *err);
-leat_code leat__plain_script(leat_conn *c, const struct leat__script *s,
-                             const leat_bytes *keys, size_t nkeys,
-                             const leat_bytes *args, size_t nargs,
-                             const leat_send_opts *opts, leat_error *err);
-leat_code leat__plain_watch(leat_conn *c, const leat_bytes *keys, size_t n,
-                            leat_error *err);
-leat_code leat__plain_multi(leat_conn *c, leat_error *err);
-leat_code leat__plain_exec(leat_conn *c, leat_error *err);
-leat_code leat__plain_discard(leat_conn *c, leat_error *err);
-leat_code leat__plain_subscribe(leat_conn *c, bool pattern, bool on,
-                                const leat_bytes *names, size_t n,
-                                leat_error *err);
 
 #endif

@@ -10,7 +10,7 @@
 #include "base/fork.h"
 #include "base/mem.h"
 #include "base/system.h"
-#include "redis/conn.h"
+#include "redis/bundle.h"
 #include "redis/keys.h"
 #include "redis/server_error.h"
 
@@ -86,8 +86,10 @@ static leat_code send_failed(leat_conn *c, int sys, leat_error *err)
     return c->why.code;
 }
 
-static leat_code write_some(leat_conn *c, leat_error *err)
+leat_code leat__conn_write_some(leat_conn *c, leat_error *err)
 {
+    if (c->bundle)
+        return leat__bundle_expire(c, err);
     leat_code rc = own(c, err);
     if (rc != LEAT_OK)
         return rc;
@@ -108,9 +110,13 @@ static leat_code write_some(leat_conn *c, leat_error *err)
     return LEAT_OK;
 }
 
-static void write_early(leat_conn *c)
+void leat__conn_write_early(leat_conn *c)
 {
     struct iovec v[GATHER];
+    if (c->bundle) {
+        leat__bundle_write_early(c);
+        return;
+    }
     if (own(c, NULL) != LEAT_OK || leat__outq_left(&c->out) == 0)
         return;
     stamp(c);
@@ -204,6 +210,8 @@ leat_code leat__conn_read_some(leat_conn *c, bool wait, bool *got,
     leat_error e;
     ssize_t n;
     *got = false;
+    if (c->bundle)
+        return leat__bundle_take(c, err);
     leat_code rc = own(c, err);
     if (rc != LEAT_OK)
         return rc;
@@ -250,8 +258,10 @@ static leat_code wait_ready(leat_conn *c, short events, int64_t deadline_ns,
     }
 }
 
-static int64_t deadline(const leat_conn *c)
+int64_t leat__conn_deadline(const leat_conn *c)
 {
+    if (c->bundle)
+        return leat__bundle_deadline(c);
     return c->head != c->stamped ? c->ring[c->head & c->mask].deadline_ns
                                  : INT64_MAX;
 }
@@ -266,9 +276,11 @@ static leat_code too_late(leat_conn *c, leat_error *err)
     return leat__conn_break(c, &e);
 }
 
-static leat_code expire(leat_conn *c, leat_error *err)
+leat_code leat__conn_expire(leat_conn *c, leat_error *err)
 {
-    return leat__now_ns() < deadline(c) ? LEAT_OK : too_late(c, err);
+    if (c->bundle)
+        return leat__bundle_expire(c, err);
+    return leat__now_ns() < leat__conn_deadline(c) ? LEAT_OK : too_late(c, err);
 }
 
 /* What is there already is read first, however late it is; then the deadline
@@ -277,35 +289,39 @@ static leat_code read_by_deadline(leat_conn *c, bool wait, bool *got,
                                   leat_error *err)
 {
     leat_code rc = leat__conn_read_some(c, wait, got, err);
-    return rc == LEAT_OK && *got && !c->held ? expire(c, err) : rc;
+    return rc == LEAT_OK && *got && !c->held ? leat__conn_expire(c, err) : rc;
 }
 
 /* The answer that comes next must come by its deadline. */
 static leat_code wait_answer(leat_conn *c, short events, leat_error *err)
 {
     assert(c->head != c->stamped);
-    leat_code rc = wait_ready(c, events, deadline(c), err);
+    leat_code rc = wait_ready(c, events, leat__conn_deadline(c), err);
     return rc == LEAT_ETIMEOUT ? too_late(c, err) : rc;
 }
 
-static leat_code flush(leat_conn *c, leat_error *err)
+leat_code leat_conn_flush(leat_conn *c, leat_error *err)
 {
-    leat_code rc = write_some(c, err);
+    if (c->bundle)
+        return leat__bundle_flush(c, err);
+    leat_code rc = leat__conn_write_some(c, err);
     while (rc == LEAT_OK && leat__outq_left(&c->out) > 0) {
         bool got;
         rc = wait_answer(c, POLLIN | POLLOUT, err);
         if (rc == LEAT_OK)
             rc = read_by_deadline(c, false, &got, err);
         if (rc == LEAT_OK)
-            rc = write_some(c, err);
+            rc = leat__conn_write_some(c, err);
     }
     return rc;
 }
 
 /* Once nothing is waited for, what else may have come can wait for the next
  * time: asking in vain costs as much as receiving. */
-static leat_code take(leat_conn *c, leat_error *err)
+leat_code leat_conn_take(leat_conn *c, leat_error *err)
 {
+    if (c->bundle)
+        return leat__bundle_take(c, err);
     bool got = true;
     leat_code rc = leat__conn_process(c, err);
     if (rc == LEAT_OK)
@@ -315,27 +331,29 @@ static leat_code take(leat_conn *c, leat_error *err)
          i++)
         rc = leat__conn_read_some(c, false, &got, err);
     if (rc == LEAT_OK)
-        rc = write_some(c, err);
+        rc = leat__conn_write_some(c, err);
     return rc;
 }
 
 /* The read itself may wait, unless the deadline is nearer than that. */
 static bool may_wait(const leat_conn *c)
 {
-    int64_t by = c->ring[c->head & c->mask].deadline_ns;
-    return by - leat__now_ns() > LEAT__PATIENCE_NS;
+    int64_t deadline = c->ring[c->head & c->mask].deadline_ns;
+    return deadline - leat__now_ns() > LEAT__PATIENCE_NS;
 }
 
-static leat_code await(leat_conn *c, size_t in_flight, leat_error *err)
+leat_code leat__conn_await(leat_conn *c, size_t in_flight, leat_error *err)
 {
+    if (c->bundle)
+        return leat__bundle_await(c, in_flight, err);
     leat_code rc = leat__conn_process(c, err);
     if (rc == LEAT_OK)
-        rc = flush(c, err);
+        rc = leat_conn_flush(c, err);
     while (rc == LEAT_OK && !c->held && leat__conn_waiting(c) > in_flight) {
         bool got;
         rc = read_by_deadline(c, may_wait(c), &got, err);
         if (rc == LEAT_OK && leat__outq_left(&c->out) > 0)
-            rc = flush(c, err);
+            rc = leat_conn_flush(c, err);
         else if (rc == LEAT_OK && !got)
             rc = wait_answer(c, POLLIN, err);
     }
@@ -369,13 +387,19 @@ leat_code leat__call_begin(leat_conn *c, leat_error *err)
         return leat__fail(err, LEAT_EINVAL,
                           "inside a transaction use leat_conn_send: the reply "
                           "comes with leat_conn_exec");
-    return c->ops->begin(c, err);
+    if (c->bundle)
+        return leat__bundle_begin(c, err);
+    leat_code rc = own(c, err);
+    return rc == LEAT_OK ? leat__conn_process(c, err) : rc;
 }
 
 leat_code leat__call_wait(leat__call *call, const leat_reply **reply,
                           leat_error *err)
 {
-    call->conn->ops->finish(call->conn, call);
+    if (call->conn->bundle)
+        leat__bundle_finish(call->conn, call);
+    else
+        (void)leat__conn_await(call->conn, 0, NULL); /* call has the outcome */
     assert(call->reply || call->err.code != LEAT_OK);
     if (reply)
         *reply = call->reply;
@@ -409,96 +433,25 @@ leat_code leat_conn_call(leat_conn *c, const leat_bytes *argv, size_t n,
     return rc;
 }
 
-/* ---- the table -------------------------------------------------------- */
-
-/* An idle connection has nothing to say: whatever can be read from it is its
- * end, or a reply that belongs to nobody. */
-static bool sound(leat_conn *c)
+leat_code leat_conn_listen(leat_conn *c, int64_t wait_ms, leat_error *err)
 {
-    struct pollfd p = { .fd = leat_conn_fd(c), .events = POLLIN };
-    return leat__plain_clean(c) &&
-           leat__sys->poll(leat__sys->arg, &p, 1, 0) == 0;
-}
-
-static int fd(const leat_conn *c)
-{
-    return c->t ? c->t->fd : -1;
-}
-
-static leat_code ready(leat_conn *c, leat_error *err)
-{
-    if (!c->t)
-        return leat__fail(err, LEAT_ECONN, "the connection was lost: %s",
-                          c->why.msg);
-
-    /* Read until half is free: the server works on the rest meanwhile. */
-    return await(c, c->window / 2, err);
-}
-
-static leat_code send_to(leat_conn *c, leat_bytes key, const leat_bytes *argv,
-                         size_t n, const leat_send_opts *opts, leat_error *err)
-{
-    (void)key; /* one server has them all */
-    return leat__plain_send(c, argv, n, opts, err);
-}
-
-static leat_code begin(leat_conn *c, leat_error *err)
-{
-    leat_code rc = own(c, err);
-    return rc == LEAT_OK ? leat__conn_process(c, err) : rc;
-}
-
-static void finish(leat_conn *c, const leat__call *call)
-{
-    (void)call; /* has the outcome */
-    (void)await(c, 0, NULL);
-}
-
-static leat_code listen_for(leat_conn *c, int64_t wait_ms, leat_error *err)
-{
-    int64_t until = leat__deadline_ns(wait_ms);
+    if (c->bundle)
+        return leat__bundle_listen(c, wait_ms, err);
+    int64_t deadline = leat__deadline_ns(wait_ms);
     uint64_t before = c->pushes;
     bool got;
 
     leat_code rc = leat__conn_process(c, err);
     if (rc == LEAT_OK)
-        rc = flush(c, err);
+        rc = leat_conn_flush(c, err);
     while (rc == LEAT_OK && c->pushes == before) {
-        rc = wait_ready(c, POLLIN, until, err);
+        rc = wait_ready(c, POLLIN, deadline, err);
         if (rc == LEAT_ETIMEOUT)
             return LEAT_OK;
         if (rc == LEAT_OK)
             rc = leat__conn_read_some(c, false, &got, err);
-        if (leat__left_ms(until) == 0)
+        if (leat__left_ms(deadline) == 0)
             return rc;
     }
     return rc;
 }
-
-const leat__conn_ops leat__plain_ops = {
-    .free = leat__plain_free,
-    .clean = leat__plain_clean,
-    .sound = sound,
-    .end = leat__plain_break,
-    .fd = fd,
-    .ready = ready,
-    .send = leat__plain_send,
-    .send_to = send_to,
-    .prove = send_to,
-    .script = leat__plain_script,
-    .write_some = write_some,
-    .write_early = write_early,
-    .flush = flush,
-    .take = take,
-    .await = await,
-    .deadline = deadline,
-    .expire = expire,
-    .begin = begin,
-    .finish = finish,
-    .listen = listen_for,
-    .watch = leat__plain_watch,
-    .multi = leat__plain_multi,
-    .exec = leat__plain_exec,
-    .discard = leat__plain_discard,
-    .subscribe = leat__plain_subscribe,
-};

@@ -1,54 +1,51 @@
 /*
- * dialer.c: connecting where the topology leads, at once or on a thread of its
- * own.
+ * dialer.c: an attempt to connect, on a thread of its own.
  *
- * Such an attempt has two owners, the thread and who started it; the second
- * to let go frees it.
+ * An attempt has two owners, the thread and who started it; the second to let
+ * go frees it.
  */
 #include "redis/dialer.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "redis/cluster.h"
-#include "redis/sentinel.h"
 
 #include <unistd.h>
 
-/* What is wrong with the configuration is told when the client is opened.
- * Later it is weather. */
-static leat_conn *dialed(leat_client *c, leat_conn *conn, leat_error *err)
+struct job {
+    leat_client *client;
+    void (*fn)(void *);
+    void *arg;
+};
+
+static void *run(void *arg)
 {
-    if (conn)
-        return conn;
-    pthread_mutex_lock(&c->lock);
-    bool later = c->opened;
-    pthread_mutex_unlock(&c->lock);
-    if (later)
-        leat__error_weather(err);
+    struct job j = *(struct job *)arg;
+    leat__free(arg);
+    j.fn(j.arg);
+    leat__client_let_go(j.client);
     return NULL;
 }
 
-leat_conn *leat__client_dial(leat_client *c, int64_t deadline_ns,
-                             leat_error *err)
+leat_code leat__client_spawn(leat_client *c, const char *name,
+                             void (*fn)(void *), void *arg, leat_error *err)
 {
-    leat_conn *conn;
-    if (c->sentinel)
-        conn = leat__sentinel_dial(c->sentinel, deadline_ns, err);
-    else if (c->cluster)
-        conn = leat__cluster_dial_any(c->cluster, deadline_ns, err);
+    pthread_t t;
+    struct job *j = leat__alloc(sizeof *j, err);
+    if (!j)
+        return LEAT_ENOMEM;
+    *j = (struct job){ .client = c, .fn = fn, .arg = arg };
+    leat_code rc = leat__client_hold(c, err);
+    if (rc == LEAT_OK) {
+        rc = leat__thread_start(&t, name, run, j, err);
+        if (rc != LEAT_OK)
+            leat__client_let_go(c);
+    }
+    if (rc == LEAT_OK)
+        pthread_detach(t);
     else
-        conn = leat__client_dial_at(c, c->url.hosts, deadline_ns, err);
-    return dialed(c, conn, err);
+        leat__free(j);
+    return rc;
 }
-
-leat_conn *leat__client_dial_key(leat_client *c, leat_bytes key,
-                                 int64_t deadline_ns, leat_error *err)
-{
-    if (!c->cluster)
-        return leat__client_dial(c, deadline_ns, err);
-    return dialed(c, leat__cluster_dial_key(c->cluster, key, deadline_ns, err),
-                  err);
-}
-
-/* ---- in the background ------------------------------------------------ */
 
 struct leat__dial {
     pthread_mutex_t lock;

@@ -12,6 +12,11 @@
 #include "redis/client.h"
 #include "redis/slots.h"
 
+/* Run fn(arg) on a thread of its own.  Until it returns the client lives, also
+ * when it is closed meanwhile. */
+leat_code leat__client_spawn(leat_client *c, const char *name,
+                             void (*fn)(void *), void *arg, leat_error *err);
+
 typedef struct leat__dial leat__dial;
 
 /* Connect to this master; event_fd is written to when it is decided. */

@@ -564,6 +564,11 @@ const char *leat__embedded_socket(const leat__embedded *e)
     return e->socket;
 }
 
+const char *leat__embedded_dir(const leat__embedded *e)
+{
+    return e->dir;
+}
+
 void leat__embedded_detach(leat__embedded *e)
 {
     if (!e)

@@ -25,6 +25,7 @@ leat__embedded *leat__embedded_attach(const char *dir, const leat_logger *log,
 
 /* Path of the Unix socket; owned by e. */
 const char *leat__embedded_socket(const leat__embedded *e);
+const char *leat__embedded_dir(const leat__embedded *e);
 
 /* Before each reconnect: see that the server answers, starting it again if it
  * and its guardian are gone. */

@@ -40,6 +40,13 @@ static void on_id(void *arg, const leat_reply *r, const leat_error *e)
     h->id = e ? 0 : leat_reply_int(r);
 }
 
+static void ignore(void *arg, const leat_reply *r, const leat_error *e)
+{
+    (void)arg;
+    (void)r;
+    (void)e;
+}
+
 static leat_code ask(leat__heir *h, leat_conn *c, leat_error *err)
 {
     leat_code rc = leat_conn_send(
@@ -54,11 +61,11 @@ static leat_code ask(leat__heir *h, leat_conn *c, leat_error *err)
 static leat_code end_other(leat_conn *c, int64_t id, leat_error *err)
 {
     char number[LEAT__NUMBER];
-    leat_code rc = leat_conn_send(
-        c,
-        LEAT_ARGS(leat_str("CLIENT"), leat_str("KILL"), leat_str("ID"),
-                  leat__arg_int(number, id)),
-        &(leat_send_opts){ .fn = leat__reply_ignore }, err);
+    leat_code rc = leat_conn_send(c,
+                                  LEAT_ARGS(leat_str("CLIENT"),
+                                            leat_str("KILL"), leat_str("ID"),
+                                            leat__arg_int(number, id)),
+                                  &(leat_send_opts){ .fn = ignore }, err);
     return rc == LEAT_OK ? leat_conn_drain(c, 0, err) : rc;
 }
 

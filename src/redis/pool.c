@@ -12,13 +12,53 @@
 #include "base/thread.h"
 #include "redis/bundle.h"
 
+#include <poll.h>
+
 enum { FIRST_RETRY_MS = 25 };
+
+/* An idle connection has nothing to say: whatever can be read from it is its
+ * end, or a reply that belongs to nobody. */
+static bool sound(leat_conn *conn)
+{
+    if (conn->bundle)
+        return leat__bundle_sound(conn);
+    struct pollfd p = { .fd = leat_conn_fd(conn), .events = POLLIN };
+    return leat__conn_clean(conn) &&
+           leat__sys->poll(leat__sys->arg, &p, 1, 0) == 0;
+}
 
 static void drop_locked(leat_client *c, leat_conn *conn)
 {
     leat__conn_free(conn);
     c->total--;
     pthread_cond_signal(&c->freed);
+}
+
+/* The last one out frees the client, once it is closed. */
+static void unlock_and_end(leat_client *c)
+{
+    bool last = c->closing && c->total == 0 && c->waiting == 0 &&
+                c->helpers == 0;
+    pthread_mutex_unlock(&c->lock);
+    if (last)
+        leat__client_destroy(c);
+}
+
+leat_code leat__client_hold(leat_client *c, leat_error *err)
+{
+    pthread_mutex_lock(&c->lock);
+    bool closing = c->closing;
+    c->helpers += !closing;
+    pthread_mutex_unlock(&c->lock);
+    return closing ? leat__fail(err, LEAT_ECLOSED, "the client is closed")
+                   : LEAT_OK;
+}
+
+void leat__client_let_go(leat_client *c)
+{
+    pthread_mutex_lock(&c->lock);
+    c->helpers--;
+    unlock_and_end(c);
 }
 
 /* It is looked at without the lock, being nobody else's: what is found may have
@@ -30,7 +70,7 @@ static leat_conn *take_idle_locked(leat_client *c)
         c->idle = conn->next;
         conn->next = NULL;
         pthread_mutex_unlock(&c->lock);
-        bool good = conn->ops->sound(conn);
+        bool good = sound(conn);
         pthread_mutex_lock(&c->lock);
         if (good)
             return conn;
@@ -66,8 +106,21 @@ static leat_code reserve(leat_client *c, int64_t deadline_ns, leat_conn **out,
         }
     }
     c->waiting--;
-    leat__client_unlock(c);
+    unlock_and_end(c);
     return rc;
+}
+
+bool leat__client_pause(leat_client *c, int64_t ms, int64_t deadline_ns)
+{
+    int64_t until = leat__deadline_ns(ms);
+    if (until > deadline_ns)
+        until = deadline_ns;
+    pthread_mutex_lock(&c->lock);
+    while (!c->closing && leat__now_ns() < until)
+        leat__cond_wait(&c->ended, &c->lock, until);
+    bool open = !c->closing;
+    pthread_mutex_unlock(&c->lock);
+    return open;
 }
 
 /* Wait for a turn to connect.  A turn that comes too late is left to others:
@@ -148,7 +201,7 @@ leat_conn *leat_client_lend(leat_client *c, int64_t wait_ms, leat_error *err)
         pthread_mutex_lock(&c->lock);
         c->total--;
         pthread_cond_signal(&c->freed);
-        leat__client_unlock(c);
+        unlock_and_end(c);
     }
     return conn;
 }
@@ -171,7 +224,7 @@ void leat_client_return(leat_client *c, leat_conn *conn)
     } else {
         drop_locked(c, conn);
     }
-    leat__client_unlock(c);
+    unlock_and_end(c);
 }
 
 void leat__client_ending_locked(leat_client *c)
@@ -191,7 +244,7 @@ void leat__client_end(leat_client *c)
         c->idle = conn->next;
         drop_locked(c, conn);
     }
-    leat__client_unlock(c);
+    unlock_and_end(c);
 }
 
 /* May this failure be tried again on another connection?  What certainly did

@@ -6,7 +6,7 @@
  *                      replicas' (Redis 7.2)
  */
 #include "redis/proof.h"
-#include "redis/script.h"
+#include "redis/bundle.h"
 
 #include <stdio.h>
 
@@ -35,7 +35,9 @@ leat_code leat__conn_wait_for(leat_conn *c, leat_bytes key,
     size_t words = p->synced ? 4 : 3;
 
     o.block_ms = p->ms;
-    return c->ops->prove(c, key, argv, words, &o, err);
+    if (c->bundle)
+        return leat__bundle_prove(c, key, argv, words, &o, err);
+    return leat_conn_send(c, argv, words, &o, err);
 }
 
 /* "on 2 replicas", "on disk", "on disk and on 2 replicas'" */

@@ -6,7 +6,7 @@
  * SUBSCRIBE with n names has n confirmations and no other answer.
  */
 #include "base/mem.h"
-#include "redis/conn.h"
+#include "redis/bundle.h"
 #include "redis/server_error.h"
 
 #include <string.h>
@@ -125,13 +125,20 @@ static leat_code change(leat_conn *c, const char *verb, const leat_bytes *names,
     return rc;
 }
 
-leat_code leat__plain_subscribe(leat_conn *c, bool pattern, bool on,
+leat_code leat_conn_subscribe(leat_conn *c, bool pattern,
+                              const leat_bytes *names, size_t n,
+                              leat_error *err)
+{
+    if (c->bundle)
+        return leat__bundle_subscribe(c, pattern, true, names, n, err);
+    return change(c, pattern ? "PSUBSCRIBE" : "SUBSCRIBE", names, n, err);
+}
+
+leat_code leat_conn_unsubscribe(leat_conn *c, bool pattern,
                                 const leat_bytes *names, size_t n,
                                 leat_error *err)
 {
-    static const char *const verbs[2][2] = {
-        { "UNSUBSCRIBE", "SUBSCRIBE" },
-        { "PUNSUBSCRIBE", "PSUBSCRIBE" },
-    };
-    return change(c, verbs[pattern][on], names, n, err);
+    if (c->bundle)
+        return leat__bundle_subscribe(c, pattern, false, names, n, err);
+    return change(c, pattern ? "PUNSUBSCRIBE" : "UNSUBSCRIBE", names, n, err);
 }

@@ -8,6 +8,7 @@
  */
 #include "redis/script.h"
 #include "base/mem.h"
+#include "redis/bundle.h"
 
 #include <string.h>
 
@@ -81,11 +82,13 @@ static leat_code queue(leat_conn *c, const struct leat__script_call *k,
     return LEAT_OK;
 }
 
-leat_code leat__plain_script(leat_conn *c, const leat__script *s,
-                             const leat_bytes *keys, size_t nkeys,
-                             const leat_bytes *args, size_t nargs,
-                             const leat_send_opts *opts, leat_error *err)
+leat_code leat__script_send(leat_conn *c, const leat__script *s,
+                            const leat_bytes *keys, size_t nkeys,
+                            const leat_bytes *args, size_t nargs,
+                            const leat_send_opts *opts, leat_error *err)
 {
+    if (c->bundle)
+        return leat__bundle_script(c, s, keys, nkeys, args, nargs, opts, err);
     leat_code rc = leat__conn_ready(c, err);
     if (rc == LEAT_OK)
         rc = leat__tx_reserve(c, err);

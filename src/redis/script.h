@@ -22,14 +22,10 @@ typedef struct leat__script {
 #include "redis_scripts.h"
 
 /* Queue a call.  keys and args are copied.  fn as with leat_conn_send. */
-static inline leat_code leat__script_send(leat_conn *c, const leat__script *s,
-                                          const leat_bytes *keys, size_t nkeys,
-                                          const leat_bytes *args, size_t nargs,
-                                          const leat_send_opts *opts,
-                                          leat_error *err)
-{
-    return c->ops->script(c, s, keys, nkeys, args, nargs, opts, err);
-}
+leat_code leat__script_send(leat_conn *c, const leat__script *s,
+                            const leat_bytes *keys, size_t nkeys,
+                            const leat_bytes *args, size_t nargs,
+                            const leat_send_opts *opts, leat_error *err);
 
 /* Call and wait; the reply is owned by the connection until its next use. */
 leat_code leat__script_call(leat_conn *c, const leat__script *s,

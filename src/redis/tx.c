@@ -10,14 +10,19 @@
  * happen, though its own bytes left; after that every one is unknown.
  */
 #include "base/mem.h"
-#include "redis/conn.h"
+#include "redis/bundle.h"
 #include "redis/server_error.h"
 
 #include <assert.h>
 
-leat_code leat__plain_watch(leat_conn *c, const leat_bytes *keys, size_t n,
-                            leat_error *err)
+leat_code leat_conn_watch(leat_conn *c, const leat_bytes *keys, size_t n,
+                          leat_error *err)
 {
+    if (c->in_tx)
+        return leat__fail(err, LEAT_EINVAL,
+                          "watch before leat_conn_begin, not inside it");
+    if (c->bundle)
+        return leat__bundle_watch(c, keys, n, err);
     leat_bytes *argv = leat__calloc(n + 1, sizeof *argv, err);
     if (!argv)
         return LEAT_ENOMEM;
@@ -59,8 +64,12 @@ static leat_code settle_scripts(leat_conn *c, leat_error *err)
     return LEAT_OK;
 }
 
-leat_code leat__plain_multi(leat_conn *c, leat_error *err)
+leat_code leat_conn_begin(leat_conn *c, leat_error *err)
 {
+    if (c->bundle)
+        return leat__bundle_multi(c, err);
+    if (c->in_tx)
+        return leat__fail(err, LEAT_EINVAL, "already inside a transaction");
     leat_code rc = settle_scripts(c, err);
     if (rc == LEAT_OK)
         rc = send_word(c, "MULTI", LEAT__CALL_MULTI, err);
@@ -170,8 +179,10 @@ static leat_code verdict(leat_conn *c, leat_error *err)
     return rc;
 }
 
-leat_code leat__plain_exec(leat_conn *c, leat_error *err)
+leat_code leat_conn_exec(leat_conn *c, leat_error *err)
 {
+    if (c->bundle)
+        return leat__bundle_exec(c, err);
     if (c->t && !c->in_tx)
         return leat__fail(err, LEAT_EINVAL, "exec without leat_conn_begin");
     leat_code rc = send_word(c, "EXEC", LEAT__CALL_EXEC, err);
@@ -186,9 +197,11 @@ leat_code leat__plain_exec(leat_conn *c, leat_error *err)
     return said != LEAT_OK || !c->t ? said : rc;
 }
 
-leat_code leat__plain_discard(leat_conn *c, leat_error *err)
+leat_code leat_conn_discard(leat_conn *c, leat_error *err)
 {
     leat_error e;
+    if (c->bundle)
+        return leat__bundle_discard(c, err);
     if (c->t && !c->in_tx)
         return leat__fail(err, LEAT_EINVAL, "discard without leat_conn_begin");
     leat_code rc = leat__conn_await(c, 0, err);

@@ -162,6 +162,13 @@ static bool open_conn(consumer *c, leat_conn **conn)
     return false;
 }
 
+static void ignore(void *arg, const leat_reply *r, const leat_error *e)
+{
+    (void)arg;
+    (void)r;
+    (void)e;
+}
+
 /* What was handed out is told by one try: a server that does not know the
  * script would ask for another, and we may be dead by then. */
 static void teach(consumer *c)
@@ -172,7 +179,7 @@ static void teach(consumer *c)
     c->taught = leat_conn_send(c->cmd,
                                LEAT_ARGS(leat_str("SCRIPT"), leat_str("LOAD"),
                                          leat_mem(s->body, s->body_size)),
-                               &(leat_send_opts){ .fn = leat__reply_ignore },
+                               &(leat_send_opts){ .fn = ignore },
                                NULL) == LEAT_OK;
 }
 

@@ -430,6 +430,13 @@ static void wait_for_more(consumer *c, int64_t now_ns)
     }
 }
 
+static void ignore(void *arg, const leat_reply *r, const leat_error *e)
+{
+    (void)arg;
+    (void)r;
+    (void)e;
+}
+
 /* Somebody is left out of a read that still waits. */
 static void end_early(consumer *c, int64_t now_ns)
 {
@@ -440,13 +447,12 @@ static void end_early(consumer *c, int64_t now_ns)
         const part *p = c->owned[i];
         if (p->blocked || !leat__read_idle(c, p, now_ns))
             continue;
-        c->unblocking = leat_conn_send(
-                            c->cmd,
-                            LEAT_ARGS(leat_mem("CLIENT", 6),
-                                      leat_mem("UNBLOCK", 7),
-                                      leat__arg_int(id, c->blk_id)),
-                            &(leat_send_opts){ .fn = leat__reply_ignore },
-                            NULL) == LEAT_OK;
+        c->unblocking = leat_conn_send(c->cmd,
+                                       LEAT_ARGS(leat_mem("CLIENT", 6),
+                                                 leat_mem("UNBLOCK", 7),
+                                                 leat__arg_int(id, c->blk_id)),
+                                       &(leat_send_opts){ .fn = ignore },
+                                       NULL) == LEAT_OK;
         return;
     }
 }

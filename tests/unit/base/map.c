@@ -138,6 +138,18 @@ static void two_maps_have_two_seeds(void **state)
     leat__map_release(&b);
 }
 
+static void numbers_can_be_keys(void **state)
+{
+    leat__map m = { 0 };
+    (void)state;
+    assert_int_equal(leat__map_put_u64(&m, 1ull << 40, &values[1], NULL, NULL),
+                     LEAT_OK);
+    assert_null(leat__map_get_u64(&m, 0));
+    assert_ptr_equal(leat__map_get_u64(&m, 1ull << 40), &values[1]);
+    assert_ptr_equal(leat__map_remove_u64(&m, 1ull << 40), &values[1]);
+    leat__map_release(&m);
+}
+
 /* What could not be put is not there, what could is; then all works. */
 static void fill_with_failures(void *arg)
 {
@@ -189,8 +201,9 @@ static void a_list_keeps_order_and_lets_go_anywhere(void **state)
     (void)state;
     leat__list_init(&l);
     assert_null(leat__list_first(&l));
-    for (int i = 0; i < 4; i++)
+    for (int i = 1; i < 4; i++)
         leat__list_push(&l, &it[i].link);
+    leat__list_push_front(&l, &it[0].link);
     leat__link_remove(&it[2].link);
     assert_false(leat__link_linked(&it[2].link));
     leat__link_remove(&it[2].link);
@@ -235,6 +248,7 @@ int main(void)
         cmocka_unit_test(the_map_agrees_with_an_array_through_puts_and_removes),
         cmocka_unit_test(a_walk_meets_each_entry_once),
         cmocka_unit_test(two_maps_have_two_seeds),
+        cmocka_unit_test(numbers_can_be_keys),
         cmocka_unit_test(a_map_survives_every_lack_of_memory),
         cmocka_unit_test(a_list_keeps_order_and_lets_go_anywhere),
         cmocka_unit_test(a_walk_may_unlink_and_lists_can_be_joined),

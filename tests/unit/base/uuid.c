@@ -195,15 +195,19 @@ static void threads_share_a_generator_without_repeating(void **state)
     leat__uuid7_release(&shared);
 }
 
-static void an_id_is_written_as_text(void **state)
+static void text_comes_back_as_the_same_id(void **state)
 {
     /* RFC 9562, A.6 */
     const char *text = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f";
-    leat__uuid id = { { 0x01, 0x7f, 0x22, 0xe2, 0x79, 0xb0, 0x7c, 0xc3, 0x98,
-                        0xc4, 0xdc, 0x0c, 0x0c, 0x07, 0x39, 0x8f } };
+    leat__uuid id;
     char out[LEAT__UUID_TEXT + 1];
     (void)state;
+    assert_true(leat__uuid_parse(leat_str(text), &id));
     assert_true(leat__uuid7_ms(&id) == 0x017f22e279b0);
+    leat__uuid_format(&id, out);
+    assert_string_equal(out, text);
+    assert_true(leat__uuid_parse(
+        leat_str("017F22E2-79B0-7CC3-98C4-DC0C0C07398F"), &id));
     leat__uuid_format(&id, out);
     assert_string_equal(out, text);
 }
@@ -212,18 +216,34 @@ static void every_digit_is_written_rightly(void **state)
 {
     (void)state;
     for (int i = 0; i < 256; i++) {
-        leat__uuid id;
+        leat__uuid id, back;
         char out[LEAT__UUID_TEXT + 1], two[3];
         for (int k = 0; k < 16; k++)
             id.b[k] = (uint8_t)(i + 17 * k);
         leat__uuid_format(&id, out);
-        const char *at = out;
-        for (int k = 0; k < 16; k++, at += 2) {
-            at += *at == '-';
-            snprintf(two, sizeof two, "%02x", id.b[k]);
-            assert_memory_equal(at, two, 2);
-        }
+        snprintf(two, sizeof two, "%02x", i);
+        assert_memory_equal(out, two, 2);
+        assert_true(leat__uuid_parse(leat_str(out), &back));
+        assert_memory_equal(&id, &back, sizeof id);
     }
+}
+
+static void what_is_no_uuid_is_refused(void **state)
+{
+    const char *bad[] = {
+        "",
+        "017f22e2-79b0-7cc3-98c4-dc0c0c07398",
+        "017f22e2-79b0-7cc3-98c4-dc0c0c07398f0",
+        "017f22e2x79b0-7cc3-98c4-dc0c0c07398f",
+        "017f22e279b0-7cc3-98c4--dc0c0c07398f",
+        "017f22e2-79b0-7cc3-98c4-dc0c0c07398g",
+        "017f22e2-79b0-7cc3-98c4-dc0c0c07398\x19",
+        "{17f22e2-79b0-7cc3-98c4-dc0c0c07398}",
+    };
+    leat__uuid id;
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(leat__uuid_parse(leat_str(bad[i]), &id));
 }
 
 #define in_world(t) cmocka_unit_test_setup_teardown(t, enter_world, leave_world)
@@ -238,8 +258,9 @@ int main(void)
         in_world(without_randomness_there_is_an_error_and_no_id),
         in_world(a_forked_child_makes_other_ids),
         cmocka_unit_test(threads_share_a_generator_without_repeating),
-        cmocka_unit_test(an_id_is_written_as_text),
+        cmocka_unit_test(text_comes_back_as_the_same_id),
         cmocka_unit_test(every_digit_is_written_rightly),
+        cmocka_unit_test(what_is_no_uuid_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

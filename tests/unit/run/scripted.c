@@ -454,7 +454,7 @@ size_t script_number(const leat_ctx *x)
 
 int64_t script_now_ms(void)
 {
-    return leat__now_ns() / 1000000;
+    return leat__now_ms();
 }
 
 void script_nap(void)
